@@ -1,0 +1,1 @@
+"""ncclrun: one distributed training job on several machines, over SSH and nothing else."""

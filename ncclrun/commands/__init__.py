@@ -1,0 +1,1 @@
+"""One file a verb; values and events out, nothing printed."""

@@ -1,0 +1,1 @@
+"""Pure judgements: from facts and records to findings and the first failure."""

@@ -1,0 +1,256 @@
+"""What happens during a command, one frozen value each; `--json` writes them one a line (docs/events.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+NodeStateName = Literal["starting", "running", "unknown", "stopping", "ended"]
+Stream = Literal["out", "err"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunCreated:
+    """The run has an id and a directory here; nothing was contacted yet."""
+
+    event: ClassVar[str] = "run"
+    run_id: str
+    cluster: str
+    directory: str
+    nnodes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connected:
+    """A node answers; ``seconds`` from the first packet to the node part's first word."""
+
+    event: ClassVar[str] = "connected"
+    node: str
+    node_rank: int
+    host: str
+    hostname: str
+    seconds: float
+    local: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unreachable:
+    """A host could not be reached, or not be talked to (``reason`` is a fixed word, see errors.HostError)."""
+
+    event: ClassVar[str] = "unreachable"
+    node: str
+    node_rank: int
+    host: str
+    reason: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolved:
+    """The network choice for a node."""
+
+    event: ClassVar[str] = "network"
+    node: str
+    node_rank: int
+    interface: str
+    address: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """The plan as shown by `--dry-run`: one mapping a node, secrets masked."""
+
+    event: ClassVar[str] = "plan"
+    run_id: str
+    launcher: str
+    master_addr: str
+    master_port: int
+    world_size: int
+    nodes: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeSent:
+    """The script's directory as it travelled; ``sent_to`` lacks the nodes that had it already. ``size`` in bytes, packed."""
+
+    event: ClassVar[str] = "code"
+    directory: str
+    files: int
+    size: int
+    sha256: str
+    sent_to: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A node is ready to start."""
+
+    event: ClassVar[str] = "prepared"
+    node: str
+    node_rank: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """A node can't prepare; nothing is started anywhere."""
+
+    event: ClassVar[str] = "refused"
+    node: str
+    node_rank: int
+    code: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeState:
+    """A node's state changed, as far as known here; ``since`` is seconds of Unix time on this machine's clock."""
+
+    event: ClassVar[str] = "node"
+    node: str
+    node_rank: int
+    state: NodeStateName
+    since: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Log:
+    """Output of a worker (``rank``) or, with ``rank`` None, of the node's launcher.
+
+    ``text`` is one or more whole lines without the last line feed; with ``partial`` it is the line as it stands now (a progress
+    bar), replaced by what follows. In JSON each line is an event of its own and partial lines are left out. ``time`` is when
+    the node read it, seconds of Unix time on the node's clock.
+    """
+
+    event: ClassVar[str] = "log"
+    node: str
+    node_rank: int
+    rank: int | None
+    local_rank: int | None
+    stream: Stream
+    time: float
+    text: str
+    partial: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Warn:
+    """Something that will not stop the run, and what to do about it."""
+
+    event: ClassVar[str] = "warning"
+    text: str
+    fix: str = ""
+    node: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stopping:
+    """The run is being stopped on these nodes; ``how`` is ``term`` (SIGTERM, grace, SIGKILL) or ``kill``."""
+
+    event: ClassVar[str] = "stopping"
+    reason: str
+    how: Literal["term", "kill"]
+    nodes: tuple[str, ...]
+    grace: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cause:
+    """The first failure of a run."""
+
+    node: str
+    node_rank: int
+    host: str
+    rank: int | None
+    how: str
+    """``exit code 7``, ``signal 9 (SIGKILL)``, ``host lost``, …"""
+    exit_code: int
+    exception: str = ""
+    """Last line of the traceback, or the error file's message."""
+    tail: tuple[str, ...] = ()
+    """Last lines of that rank's stderr."""
+    time: float | None = None
+    hint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeSummary:
+    """A row of the closing table; ``confirmed`` says whether the node itself said that nothing of the run lives there."""
+
+    node: str
+    node_rank: int
+    host: str
+    ranks: str
+    state: str
+    exit: str
+    seconds: float | None
+    confirmed: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """The end of the command: the exit code and why."""
+
+    event: ClassVar[str] = "end"
+    run_id: str
+    exit_code: int
+    reason: str
+    seconds: float
+    nodes: tuple[NodeSummary, ...] = ()
+    cause: Cause | None = None
+    victims: tuple[str, ...] = ()
+    """Nodes or ranks that we stopped, or that failed, as a consequence."""
+    directory: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One reason why a node is not fit, and the command or line that mends it."""
+
+    code: str
+    message: str
+    fix: str
+    level: Literal["error", "warning"] = "error"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pinged:
+    """A row of `ping`: seconds, versions ("" where unknown), and every problem found."""
+
+    event: ClassVar[str] = "ping"
+    node: str
+    node_rank: int
+    host: str
+    fit: bool
+    seconds: float | None = None
+    hostname: str = ""
+    interface: str = ""
+    address: str = ""
+    gpus: tuple[str, ...] = ()
+    python: str = ""
+    torch: str = ""
+    nccl: str = ""
+    clock_offset: float | None = None
+    problems: tuple[Problem, ...] = field(default=())
+
+
+Event = (
+    RunCreated
+    | Connected
+    | Unreachable
+    | Resolved
+    | Planned
+    | CodeSent
+    | Prepared
+    | Refused
+    | NodeState
+    | Log
+    | Warn
+    | Stopping
+    | Ended
+    | Pinged
+)

@@ -1,0 +1,96 @@
+"""What a node says of itself: the answer to the `facts` request, as frozen data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address of an interface: ``address`` without prefix or zone, ``prefix`` its length in bits."""
+
+    address: str
+    prefix: int
+    scope: str = "global"
+    """``global``, ``link``, ``host`` or ``site``."""
+
+    @property
+    def family(self) -> str:
+        """``ipv4`` or ``ipv6``."""
+        return "ipv6" if ":" in self.address else "ipv4"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface as the kernel shows it (rtnetlink, /sys/class/net)."""
+
+    name: str
+    index: int
+    up: bool
+    """Administratively up (IFF_UP)."""
+    running: bool
+    """Has a carrier (IFF_RUNNING)."""
+    loopback: bool
+    kind: str
+    """Driver kind of rtnetlink (``bridge``, ``veth``, ``bond``, ``vlan``, ``tun``, …) or "" for a plain card."""
+    mtu: int
+    speed: int | None
+    """Mbit/s, None where the driver does not say."""
+    mac: str
+    addresses: tuple[Address, ...]
+    virtual: bool
+    """No device behind it (/sys/class/net/NAME/device is missing)."""
+    rdma: tuple[str, ...] = ()
+    """RDMA devices on the same hardware (``mlx5_0``)."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that the node's driver lists; memory in MiB."""
+
+    index: int
+    name: str
+    uuid: str
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class PythonFacts:
+    """The training Python of a node; an empty ``version`` means that it could not be run (``error`` says why)."""
+
+    executable: str
+    version: str = ""
+    torch: str = ""
+    cuda: str = ""
+    """CUDA version that torch was built for; "" for a CPU build or without torch."""
+    nccl: str = ""
+    """Version of the NCCL that this torch loads: its pip package's, else the system's."""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """One node: identity, interfaces, GPUs, Python."""
+
+    hostname: str
+    user: str
+    machine: str
+    """Same for two nodes on one machine and network, different otherwise."""
+    boot_id: str
+    clock_offset: float
+    """Node's clock minus ours, seconds; the error is at most half of ``round_trip``."""
+    round_trip: float
+    interfaces: tuple[Interface, ...]
+    gpus: tuple[Gpu, ...]
+    visible_gpus: int
+    """GPUs that a worker would see with the node's own CUDA_VISIBLE_DEVICES."""
+    python: PythonFacts
+    cpus: int
+    state_dir: str
+    free_bytes: int
+    """Free bytes where run directories are made."""
+    driver: str = ""
+    stale: tuple[str, ...] = ()
+    """Names of variables in the login environment that a launcher must not inherit (RANK, MASTER_ADDR, PET_…)."""
+    environment: tuple[str, ...] = ()
+    """Names of NCCL_/GLOO_/TORCH_ variables in the login environment."""

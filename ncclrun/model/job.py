@@ -1,0 +1,31 @@
+"""What the user wants to run, as typed: the job half of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One job: its program, its arguments byte for byte, and the options of `launch`.
+
+    ``program`` is a script path, a module name (``kind="module"``) or, with ``launcher="exec"``, the command itself
+    (``kind="command"``, run once a rank). ``None`` in an option means "what the cluster file says".
+    """
+
+    kind: Literal["script", "module", "command"]
+    program: str
+    args: tuple[str, ...] = ()
+    launcher: Literal["torchrun", "exec"] = "torchrun"
+    run_id: str | None = None
+    nproc_per_node: int | Literal["auto"] | None = None
+    master_port: int | Literal["auto"] | None = None
+    python: str | None = None
+    workdir: str | None = None
+    grace: float | None = None
+    timeout: float | None = None
+    """Seconds after which the run is stopped; exit code 124."""
+    env: dict[str, str] = field(default_factory=dict)
+    """From ``--env``, forwarded values already looked up."""
+    sync: bool = True

@@ -1,0 +1,66 @@
+"""The plan: for each node the exact address, ranks, environment and command, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ncclrun.model.cluster import Node
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The interface and address that a node uses to talk to the others, and why."""
+
+    interface: str
+    address: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of the workers' environment and where it comes from (``network``, ``nccl.env``, ``--env``, …)."""
+
+    name: str
+    value: str
+    origin: str
+    secret: bool = False
+    """Shown as ``***``: it was forwarded from this machine's environment."""
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What one node will run."""
+
+    node: Node
+    node_rank: int
+    endpoint: Endpoint
+    nproc: int
+    first_rank: int
+    python: str
+    """Absolute path of the training Python on the node."""
+    argv: tuple[str, ...]
+    """The launcher's command (torchrun), or one worker's (exec). ``{port}`` never stands in it: see ``LaunchPlan.with_port``."""
+    environment: tuple[Variable, ...]
+    unset: tuple[str, ...]
+    """Variables of the login environment that are taken away."""
+    workdir: str | None
+    """Working directory that the node already has; None: the run directory with the code that was sent."""
+    grace: float
+
+    @property
+    def ranks(self) -> range:
+        """Global ranks of this node's workers."""
+        return range(self.first_rank, self.first_rank + self.nproc)
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """The whole run."""
+
+    run_id: str
+    launcher: str
+    master_addr: str
+    master_port: int
+    """0 until the master has given one (``auto``)."""
+    world_size: int
+    nodes: tuple[NodePlan, ...]

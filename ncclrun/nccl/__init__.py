@@ -1,0 +1,1 @@
+"""Pure knowledge of NCCL: its variables and its configuration files."""

@@ -1,0 +1,1 @@
+"""What runs on the hosts: standard library alone, Python 3.8 and later, sent over stdin."""

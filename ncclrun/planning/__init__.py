@@ -1,0 +1,1 @@
+"""Pure decisions: from a cluster, a job and facts to a plan."""
