@@ -1,0 +1,72 @@
+"""The workers' environment on one node: every variable with where it comes from, later layers over earlier ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ncclrun.model.cluster import Nccl, Node
+from ncclrun.model.plan import Endpoint, Variable
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+"""Names whose values are masked wherever a plan is shown."""
+
+
+def node_environment(
+    node: Node,
+    nccl: Nccl,
+    endpoint: Endpoint,
+    *,
+    forwarded: Mapping[str, str],
+    options: Mapping[str, str],
+) -> tuple[Variable, ...]:
+    """Variables for every process of the node, sorted by name.
+
+    Layers, each over the one before: the network choice, ``nccl.env``, ``launch.env`` with the node's own ``env``, ``forward_env``
+    (``forwarded`` holds this machine's values), ``--env``.
+    """
+    layers: list[tuple[str, Mapping[str, str]]] = [
+        ("network", network_variables(endpoint)),
+        ("gpus", {} if node.gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, node.gpus))}),
+        ("default", {"PYTHONUNBUFFERED": "1"}),
+        ("nccl.env", nccl.env),
+        ("launch.env", node.launch.env),
+        ("forward_env", {name: forwarded[name] for name in node.launch.forward_env}),
+        ("--env", options),
+    ]
+    merged: dict[str, Variable] = {}
+    for origin, layer in layers:
+        for name, value in layer.items():
+            secret = origin == "forward_env" or SECRET_NAME.search(name) is not None
+            merged[name] = Variable(name=name, value=value, origin=origin, secret=secret)
+    return tuple(merged[name] for name in sorted(merged))
+
+
+def network_variables(endpoint: Endpoint) -> dict[str, str]:
+    """What makes NCCL, Gloo and TensorPipe use this interface and no other.
+
+    ``=`` makes NCCL's filter exact: without it ``eth1`` also takes ``eth10``. Gloo and TensorPipe know no such form.
+    """
+    return {
+        "NCCL_SOCKET_IFNAME": f"={endpoint.interface}",
+        "NCCL_SOCKET_FAMILY": "AF_INET6" if ":" in endpoint.address else "AF_INET",
+        "GLOO_SOCKET_IFNAME": endpoint.interface,
+        "TP_SOCKET_IFNAME": endpoint.interface,
+    }
+
+
+def rank_variables(
+    *, rank: int, local_rank: int, node_rank: int, nnodes: int, nproc: int, world_size: int, master_addr: str, master_port: str
+) -> dict[str, str]:
+    """What torchrun would tell a worker, for workers that are started without it (``--launcher exec``)."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(nproc),
+        "NODE_RANK": str(node_rank),
+        "GROUP_RANK": str(node_rank),
+        "GROUP_WORLD_SIZE": str(nnodes),
+        "MASTER_ADDR": master_addr,
+        "MASTER_PORT": master_port,
+    }
