@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Auto = Literal["auto"]
+from ncclrun.model.fieldtypes import (
+    Address,
+    Auto,
+    EnvName,
+    EnvValue,
+    Gateway,
+    Gpus,
+    HostPattern,
+    Interface,
+    Line,
+    Nproc,
+    Port,
+    Seconds,
+    Subnet,
+    Timeout,
+    Workdir,
+)
 
 
 class Section(BaseModel):
@@ -22,21 +35,22 @@ class Section(BaseModel):
 class Ssh(Section):
     """How the hosts are reached. What is left out comes from ssh_config, then from OpenSSH's defaults."""
 
-    user: str | None = None
+    user: Line | None = None
     """Login name."""
     port: Port | None = None
     """TCP port of sshd."""
-    identity_file: str | None = None
+    identity_file: Line | None = None
     """Private key file; `~` is this machine's home."""
-    gateway: str | None = None
+    gateway: Gateway | None = None
     """Jump host, `[user@]host[:port]`; several, comma-separated, are passed in order."""
     host_keys: Literal["strict", "accept-new"] = "strict"
-    """`strict`: an unknown host key is refused; `accept-new`: it is accepted once and written to known_hosts. A changed key is always refused."""
-    known_hosts: str = "~/.ssh/known_hosts"
+    """`strict`: an unknown host key is refused; `accept-new`: it is accepted once and written to known_hosts.
+    A changed key is always refused."""
+    known_hosts: Line = "~/.ssh/known_hosts"
     """File with the hosts' keys (beside the system's /etc/ssh/ssh_known_hosts)."""
-    connect_timeout: Annotated[float, Field(gt=0, le=600)] = 10
+    connect_timeout: Timeout = 10
     """Seconds until a host counts as unreachable: TCP, key exchange and login together."""
-    config: str = "~/.ssh/config"
+    config: Line = "~/.ssh/config"
     """ssh_config file to read; a missing file is an error unless it is the default."""
     forward_agent: bool = False
     """Forward the SSH agent to the hosts."""
@@ -45,9 +59,9 @@ class Ssh(Section):
 class Network(Section):
     """Which network joins the nodes for NCCL and Gloo."""
 
-    interface: str = "auto"
+    interface: Interface = "auto"
     """Interface name on the node, or `auto`."""
-    subnet: IPv4Network | IPv6Network | None = None
+    subnet: Subnet | None = None
     """Take the interface that has an address in this subnet (CIDR)."""
     family: Literal["auto", "ipv4", "ipv6"] = "auto"
     """Address family; `auto` takes IPv4 where all nodes share it, else IPv6."""
@@ -58,28 +72,28 @@ class Nccl(Section):
 
     deliver: Literal["env", "file", "user", "system"] = "env"
     """`env`: in the workers' environment."""
-    env: dict[EnvName, str] = Field(default_factory=dict)
+    env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """NCCL variables for all nodes."""
 
 
 class Launch(Section):
     """How the job is started on each node."""
 
-    nproc_per_node: Annotated[int, Field(ge=1, le=1024)] | Auto = "auto"
+    nproc_per_node: Nproc | Auto = "auto"
     """Workers a node; `auto` is the number of GPUs found, else 1."""
     master_port: Port | Auto = "auto"
     """Port of the rendezvous on node 0; `auto` is one that is free there."""
-    python: str = "python3"
+    python: Line = "python3"
     """Python that runs the training: a path on the node, or a name looked up in PATH there."""
-    workdir: str | None = None
+    workdir: Workdir | None = None
     """Working directory that the node already has; without it the script's directory is sent."""
     rendezvous: Literal["static", "c10d"] = "static"
     """torchrun's rendezvous."""
     max_restarts: Annotated[int, Field(ge=0)] = 0
     """torchrun's own restarts of a node's workers."""
-    grace: Annotated[float, Field(ge=0, le=3600)] = 30
+    grace: Seconds = 30
     """Seconds between SIGTERM and SIGKILL when the run is stopped."""
-    env: dict[EnvName, str] = Field(default_factory=dict)
+    env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """Variables for the workers."""
     forward_env: tuple[EnvName, ...] = ()
     """Names of variables to pass on from this machine's environment."""
@@ -88,51 +102,57 @@ class Launch(Section):
 class NodeEntry(Section):
     """One entry of `nodes`: a host (or a range of them) and what differs there from the blocks above."""
 
-    host: str
+    host: HostPattern
     """A name of ssh_config, a DNS name or an address; ranges in brackets expand (`gpu[03-16]`)."""
-    name: str | None = None
+    name: Line | None = None
     """Name of the node in logs and tables; the host by default."""
-    address: str | None = None
+    address: Address | None = None
     """The node's address on the network that joins the nodes."""
-    gpus: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    gpus: Gpus | None = None
     """GPUs to use, by index (CUDA_VISIBLE_DEVICES)."""
     # --- overrides of `ssh`
-    user: str | None = None
+    user: Line | None = None
     port: Port | None = None
-    identity_file: str | None = None
-    gateway: str | None = None
+    identity_file: Line | None = None
+    gateway: Gateway | None = None
     host_keys: Literal["strict", "accept-new"] | None = None
-    known_hosts: str | None = None
-    connect_timeout: Annotated[float, Field(gt=0, le=600)] | None = None
-    config: str | None = None
+    known_hosts: Line | None = None
+    connect_timeout: Timeout | None = None
+    config: Line | None = None
     forward_agent: bool | None = None
     # --- overrides of `network`
-    interface: str | None = None
-    subnet: IPv4Network | IPv6Network | None = None
+    interface: Interface | None = None
+    subnet: Subnet | None = None
     family: Literal["auto", "ipv4", "ipv6"] | None = None
     # --- overrides of `launch`
-    nproc_per_node: Annotated[int, Field(ge=1, le=1024)] | Auto | None = None
+    nproc_per_node: Nproc | Auto | None = None
     master_port: Port | Auto | None = None
-    python: str | None = None
-    workdir: str | None = None
+    python: Line | None = None
+    workdir: Workdir | None = None
     rendezvous: Literal["static", "c10d"] | None = None
     max_restarts: Annotated[int, Field(ge=0)] | None = None
-    grace: Annotated[float, Field(ge=0, le=3600)] | None = None
-    env: dict[EnvName, str] | None = None
+    grace: Seconds | None = None
+    env: dict[EnvName, EnvValue] | None = None
     """Variables of this node, added to `launch.env`."""
     forward_env: tuple[EnvName, ...] | None = None
+    """Names of further variables to pass on to this node."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return {"host": value} if isinstance(value, str) else value
 
 
 class ClusterFile(Section):
     """The whole file."""
 
-    name: str = "cluster"
+    name: Line = "cluster"
     """Name of the cluster, for people."""
     ssh: Ssh = Ssh()
     network: Network = Network()
     nccl: Nccl = Nccl()
     launch: Launch = Launch()
-    nodes: tuple[NodeEntry | str, ...] = Field(min_length=1)
+    nodes: tuple[NodeEntry, ...] = Field(min_length=1)
     """The nodes; the first is the master (node_rank 0). A plain string is short for `host: …`."""
 
 
