@@ -1,4 +1,4 @@
-"""Turns the bytes of one output stream, in whatever pieces they come, into whole lines of text and the line as it stands now."""
+"""Turns the bytes of one stream, in whatever pieces they come, into whole lines and the line as it stands now."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ CAP = 64 << 10
 class LineAssembler:
     """One stream's bytes in, whole lines out.
 
-    ``\\n`` and ``\\r\\n`` end a line. A lone ``\\r`` starts the line anew, as a terminal would show it: of a progress bar only the last
-    state stays. UTF-8 may be split anywhere; what is no UTF-8 becomes U+FFFD. Whatever the stream does, no more than ``cap``
-    characters and one piece are held.
+    ``\\n`` and ``\\r\\n`` end a line. A lone ``\\r`` starts the line anew, as a terminal would show it: of a
+    progress bar only the last state stays. UTF-8 may be split anywhere; what is no UTF-8 becomes U+FFFD. Whatever the
+    stream does, no more than ``cap`` characters and one piece are held.
     """
 
     def __init__(self, cap: int = CAP) -> None:
@@ -27,7 +27,10 @@ class LineAssembler:
         return _shown(self._open)
 
     def feed(self, data: bytes) -> str | None:
-        """The lines that ``data`` completes, joined by line feeds without the last; None when there is none ("" is one empty line)."""
+        """The lines that ``data`` completes, joined by line feeds, without the last one.
+
+        None when there is none; "" is one empty line.
+        """
         text = self._decode(data)
         end = text.rfind("\n")
         if end < 0:
@@ -63,14 +66,14 @@ def _shown(line: str) -> str:
 
 
 def _compact(line: str) -> str:
-    """An open line without what it wrote over; one ``\\r`` at its end stays, since the next byte decides what it means."""
+    """An open line without what it wrote over; one ``\\r`` at its end stays: the next byte decides what it means."""
     if "\r" not in line:
         return line
     return _shown(line) + ("\r" if line.endswith("\r") else "")
 
 
 def _cut_long(text: str, cap: int) -> str:
-    """``text`` with line feeds put into lines of more than ``cap`` characters; it steps from window to window, not from line to line."""
+    """``text`` with line feeds put into lines of more than ``cap`` characters; it steps by windows, not by lines."""
     pieces: list[str] = []
     done = start = 0
     while len(text) - start > cap:

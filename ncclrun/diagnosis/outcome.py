@@ -1,0 +1,153 @@
+"""The verdict: of all that ended badly on any node, the one failure that came first, and the exit code it makes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_TIMEOUT
+from ncclrun.model.events import Cause, NodeSummary
+from ncclrun.model.outcome import NodeEnd, Outcome, StoppedBy
+
+_HINTS = {
+    "SIGSEGV": "A crash in native code: --env PYTHONFAULTHANDLER=1 shows the Python lines that led there.",
+    "SIGBUS": "Often a full /dev/shm: look at `df -h /dev/shm` on that host.",
+    "SIGKILL": "ncclrun did not send it: the kernel's out-of-memory killer or a person did; see `dmesg` there.",
+}
+_NAMED = 3
+_OUT_OF_MEMORY = "The kernel's out-of-memory killer ended it: the host's (or the container's) memory was full."
+
+
+def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Outcome:
+    """One cause for the whole run, and the exit code: the cause's own, 128+n for a signal, 255 for a lost host.
+
+    Class goes before time (see ``failures.Belief``); within a class the earliest on our clock is the cause. When the
+    user or the timeout stopped the run, only what had failed by itself before that is a cause; else it is 130 or 124.
+    """
+    failures = [failure for end in ends for failure in failures_of(end)]
+    candidates = [failure for failure in failures if failure.belief < Belief.STOPPED]
+    if stopped_by:
+        asked = min((at for end in ends if (at := stop_asked_at(end)) is not None), default=-math.inf)
+        candidates = [failure for failure in candidates if failure.belief < Belief.LOST and failure.at < asked]
+    cause = min(candidates, key=lambda failure: failure.key, default=None)
+    reason: Any = "finished"
+    exit_code = 0
+    if cause is not None:
+        reason = "lost" if cause.belief is Belief.LOST else "failed"
+        exit_code = cause.exit_code
+    elif stopped_by == "timeout":
+        reason, exit_code = "timeout", EXIT_TIMEOUT
+    elif stopped_by or failures or any(stop_asked_at(end) is not None for end in ends):
+        reason, exit_code = "stopped", EXIT_INTERRUPTED
+    return Outcome(
+        exit_code=exit_code,
+        reason=reason,
+        cause=None if cause is None else _cause(cause),
+        victims=tuple(text for end in ends for text in _victims(end, failures, cause)),
+        nodes=tuple(_summary(end, [f for f in failures if f.end is end], cause) for end in ends),
+    )
+
+
+def _cause(failure: Failure) -> Cause:
+    name = signal_name(failure.signal) if failure.signal is not None else ""
+    return Cause(
+        node=failure.end.node,
+        node_rank=failure.end.node_rank,
+        host=failure.end.host,
+        rank=failure.rank,
+        how=failure.how + (", out of memory" if out_of_memory(failure) else ""),
+        exit_code=failure.exit_code,
+        exception=failure.exceptions[-1] if failure.exceptions else "",
+        tail=failure.tail,
+        time=failure.at if math.isfinite(failure.at) else None,
+        hint=_OUT_OF_MEMORY if out_of_memory(failure) else _HINTS.get(name, ""),
+    )
+
+
+def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> list[str]:
+    """What became of the node's others: those that were stopped in one text, each that failed in one of its own."""
+    mine = [failure for failure in failures if failure.end is end and failure is not cause]
+    # torchrun's siblings die of a signal and say nothing; who reads this wants them with those that we stopped.
+    silent = [f for f in mine if f.belief is Belief.STOPPED or (f.belief is Belief.CONSEQUENCE and not f.exceptions)]
+    texts = [f"{_ranks([f.rank for f in silent if f.rank is not None])} on {end.node} stopped"] if silent else []
+    for failure in mine:
+        if failure not in silent:
+            who = f"{end.node}" if failure.rank is None else f"rank {failure.rank} on {end.node}"
+            texts.append(f"{who} failed ({failure.exceptions[-1] if failure.exceptions else failure.how})")
+    return texts
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {ranges(ranks)}" if ranks else "launcher"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """``0-3,6`` for 0, 1, 2, 3, 6."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def _summary(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> NodeSummary:
+    record = end.record or {}
+    survivors = record.get("survivors") or ()
+    return NodeSummary(
+        node=end.node,
+        node_rank=end.node_rank,
+        host=end.host,
+        ranks=ranges(range(end.first_rank, end.first_rank + end.nproc)),
+        state=_state(end, failures, cause),
+        exit=_exits(end, failures),
+        seconds=_seconds(record),
+        # A node that refused never had anything of the run; one that said its end says itself what still lives.
+        confirmed=end.refused is not None or (end.record is not None and not survivors),
+        detail=_detail(end, record),
+    )
+
+
+def _state(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> str:
+    if end.refused is not None:
+        return "not started"
+    if end.record is None:
+        return "unknown" if end.lost is not None else "running"
+    if not failures:
+        return "stopped" if end.record.get("reason") == "stopped" else "finished"
+    if end.record.get("reason") == "lost":
+        return "lost"
+    own = cause in failures or any(failure.belief < Belief.CONSEQUENCE for failure in failures)
+    return "failed" if own else "stopped"
+
+
+def _exits(end: NodeEnd, failures: Sequence[Failure]) -> str:
+    """The exit codes and signals that differ from 0, the most telling first; "0" when all did well."""
+    if end.record is None:
+        return ""
+    shown: list[str] = []
+    for failure in sorted(failures, key=lambda failure: failure.key):
+        text = str(failure.exit_code) if failure.signal is None else signal_name(failure.signal)
+        if text not in shown and (failure.rank is not None or len(failures) == 1):
+            shown.append(text)
+    return ", ".join(shown[:_NAMED]) or ("0" if end.record.get("reason") == "finished" else "")
+
+
+def _seconds(record: Mapping[str, Any]) -> float | None:
+    started, ended = record.get("started_at"), record.get("ended_at")
+    if isinstance(started, (int, float)) and isinstance(ended, (int, float)):
+        return max(0.0, float(ended) - float(started))
+    return None
+
+
+def _detail(end: NodeEnd, record: Mapping[str, Any]) -> str:
+    texts = [text for text in (end.refused, end.lost) if text]
+    if survivors := record.get("survivors"):
+        named = [f"{one.get('pid')} {one.get('command', '')}".strip() for one in survivors]
+        texts.append(f"{len(survivors)} still alive: {', '.join(named[:_NAMED])}{', …' if named[_NAMED:] else ''}")
+    if lost := sum((record.get("lost_bytes") or {}).values()):
+        texts.append(f"{lost} bytes of log lost on the node")
+    return "; ".join(texts)

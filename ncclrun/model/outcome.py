@@ -1,0 +1,45 @@
+"""How each node of a run ended, as far as it is known, and what that makes of the whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ncclrun.model.events import Cause, NodeSummary
+
+StoppedBy = Literal["", "user", "timeout"]
+"""Who asked for the stop before anything had failed; "" when nobody did."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeEnd:
+    """One node's end. Exactly one of ``record``, ``lost`` and ``refused`` is set, or none while the node still runs."""
+
+    node: str
+    node_rank: int
+    host: str
+    first_rank: int
+    nproc: int
+    launcher: Literal["torchrun", "exec"] = "torchrun"
+    clock_offset: float = 0.0
+    """Node's clock minus ours, seconds."""
+    record: dict[str, Any] | None = None
+    """The node's exit.json (docs/node-protocol.md)."""
+    lost: str | None = None
+    """Why nothing is known of the end (``silent for 12 s``)."""
+    lost_at: float | None = None
+    """Since when, seconds of Unix time on our clock."""
+    refused: str | None = None
+    """The node's message when it refused to start; nothing of the run ever lived there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The verdict on a run: its exit code, its one cause, and a row for each node."""
+
+    exit_code: int
+    reason: Literal["finished", "failed", "stopped", "timeout", "lost"]
+    cause: Cause | None
+    victims: tuple[str, ...]
+    """What failed or was stopped as a consequence, one text a node."""
+    nodes: tuple[NodeSummary, ...]
