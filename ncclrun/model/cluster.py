@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from ncclrun.model.fieldtypes import (
     Address,
@@ -137,11 +137,6 @@ class NodeEntry(Section):
     forward_env: tuple[EnvName, ...] | None = None
     """Names of further variables to pass on to this node."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: object) -> object:
-        return {"host": value} if isinstance(value, str) else value
-
 
 class ClusterFile(Section):
     """The whole file."""
@@ -153,7 +148,7 @@ class ClusterFile(Section):
     nccl: Nccl = Nccl()
     launch: Launch = Launch()
     nodes: tuple[NodeEntry, ...] = Field(min_length=1)
-    """The nodes; the first is the master (node_rank 0). A plain string is short for `host: …`."""
+    """The nodes; the first is the master (node_rank 0). A plain string in the file is short for `host: …`."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from ncclrun.model.target import check_host, parse_target
 
@@ -36,7 +36,9 @@ def _host_pattern(text: str) -> str:
     if "@" in target:
         user, _, host = target.rpartition("@")
         raise ValueError(f"write the user apart: host: {host}, user: {user}")
-    check_host(re.sub(r"\[[^\[\]:]*\]", "0", target))  # a range stands for digits
+    plain = re.sub(r"\[[^\[\]:]*\]", "0", target)  # a range stands for digits
+    if "[" not in plain and "]" not in plain:  # what is wrong with a bracket is said where ranges expand
+        check_host(plain)
     return target
 
 
@@ -72,16 +74,18 @@ def _interface(text: str) -> str:
     return _one_line(text)
 
 
-def _subnet(value: object) -> object:
-    """Says which network was meant; what is no network at all is left to the type itself."""
-    if isinstance(value, str) and "/" in value:
-        try:
-            interface = ip_interface(value)
-        except ValueError:
-            return value
-        if interface.ip != interface.network.network_address:
-            raise ValueError(f"{value} is an address in the network {interface.network}; write that")
-    return value
+def _subnet(value: object) -> IPv4Network | IPv6Network:
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
+    try:
+        interface = ip_interface(value) if isinstance(value, str) and "/" in value else None
+    except ValueError:
+        interface = None
+    if interface is None:
+        raise ValueError(f"{value!r} is not a network such as 10.0.0.0/24")
+    if interface.ip != interface.network.network_address:
+        raise ValueError(f"{value} is an address in the network {interface.network}; write that")
+    return interface.network
 
 
 def _workdir(text: str) -> str:
@@ -112,7 +116,7 @@ Gateway = Annotated[str, AfterValidator(_gateway)]
 HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 Address = Annotated[str, AfterValidator(_address)]
 Interface = Annotated[str, AfterValidator(_interface)]
-Subnet = Annotated[IPv4Network | IPv6Network, BeforeValidator(_subnet)]
+Subnet = Annotated[IPv4Network | IPv6Network, PlainValidator(_subnet, json_schema_input_type=str)]
 Workdir = Annotated[str, AfterValidator(_workdir)]
 Nproc = Annotated[int, Field(ge=1, le=1024)]
 Gpus = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_distinct)]

@@ -29,7 +29,7 @@ def parse_target(text: str) -> Target:
     before, at, rest = text.rpartition("@")
     if at and not before:
         raise ValueError(f"no user stands before the @ in {text!r}")
-    host, port = _split_port(rest)
+    host, port = split_port(rest)
     if not host:
         raise ValueError(f"no host in {text!r}")
     if port is None:
@@ -39,7 +39,8 @@ def parse_target(text: str) -> Target:
     return Target(host, before or None, int(port))
 
 
-def _split_port(text: str) -> tuple[str, str | None]:
+def split_port(text: str) -> tuple[str, str | None]:
+    """The host and what stands behind its colon, None where there is none; an IPv6 literal loses its brackets."""
     literal = re.fullmatch(r"\[([^\]]*:[^\]]*)\](?::(.*))?", text, re.DOTALL)
     if literal:
         return literal[1], literal[2]

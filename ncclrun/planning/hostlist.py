@@ -57,8 +57,8 @@ def expand(pattern: str) -> list[str]:
 def select(sel: str, names: Sequence[str]) -> tuple[int, ...]:
     """Indexes of the nodes that ``--nodes SEL`` means, in file order.
 
-    SEL is a comma-separated list of names, ranges of names, indexes (``0``) and ranges of indexes (``0-2``); ``!`` before
-    one takes it out, wherever it stands. With exclusions alone all others are meant. Raises SelectionError or BadRangeError.
+    SEL is a comma-separated list of names, ranges of names, indexes (``0``) and ranges of indexes (``0-2``); ``!``
+    before one takes it out, wherever it stands. With exclusions alone all others are meant. Raises HostlistError.
     """
     position = {name: index for index, name in enumerate(names)}
 
