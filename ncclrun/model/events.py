@@ -18,6 +18,8 @@ class RunCreated:
     cluster: str
     directory: str
     nnodes: int
+    nodes: tuple[str, ...] = ()
+    """Names in order of node_rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,6 +210,16 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """The command can't go on: the message (several lines where there is a table) and the one step that mends it."""
+
+    event: ClassVar[str] = "error"
+    message: str
+    fix: str
+    exit_code: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
     """One reason why a node is not fit, and the command or line that mends it."""
 
@@ -252,5 +264,6 @@ Event = (
     | Warn
     | Stopping
     | Ended
+    | Failure
     | Pinged
 )

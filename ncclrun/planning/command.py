@@ -25,8 +25,8 @@ def torchrun_command(
 ) -> tuple[str, ...]:
     """One node's torchrun with the static rendezvous, running each worker through worker.sh.
 
-    ``--rdzv-id`` is always given: without it two jobs that meet on one port join each other. ``--node-rank`` counts with the
-    static rendezvous only, which also needs no host names.
+    ``--rdzv-id`` is always given: without it two jobs that meet on one port join each other. ``--node-rank`` counts
+    with the static rendezvous only, which also needs no host names.
     """
     return (
         *launcher_prefix(python),

@@ -22,8 +22,8 @@ def node_environment(
 ) -> tuple[Variable, ...]:
     """Variables for every process of the node, sorted by name.
 
-    Layers, each over the one before: the network choice, ``nccl.env``, ``launch.env`` with the node's own ``env``, ``forward_env``
-    (``forwarded`` holds this machine's values), ``--env``.
+    Layers, each over the one before: the network choice, ``nccl.env``, ``launch.env`` with the node's own ``env``,
+    ``forward_env`` (``forwarded`` holds this machine's values), ``--env``.
     """
     layers: list[tuple[str, Mapping[str, str]]] = [
         ("network", network_variables(endpoint)),
@@ -56,7 +56,15 @@ def network_variables(endpoint: Endpoint) -> dict[str, str]:
 
 
 def rank_variables(
-    *, rank: int, local_rank: int, node_rank: int, nnodes: int, nproc: int, world_size: int, master_addr: str, master_port: str
+    *,
+    rank: int,
+    local_rank: int,
+    node_rank: int,
+    nnodes: int,
+    nproc: int,
+    world_size: int,
+    master_addr: str,
+    master_port: str,
 ) -> dict[str, str]:
     """What torchrun would tell a worker, for workers that are started without it (``--launcher exec``)."""
     return {

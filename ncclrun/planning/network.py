@@ -1,4 +1,4 @@
-"""Which interface and address each node uses to talk to the others: chosen from facts, or a table that shows why not."""
+"""Which interface and address each node uses to talk to the others, or a table that shows why there is none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Candidate:
 
 
 def choose_endpoints(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[Endpoint, ...]:
-    """One endpoint a node, in order. Raises PlanError with the table of candidates when there is no answer or more than one."""
+    """One endpoint a node, in order. Raises PlanError with the candidates when there is no answer or several."""
     table = all_candidates(nodes, facts)
     _refuse_impossible_wishes(nodes, table)
     if len({fact.machine for fact in facts}) == 1 and not any(_wished(node) for node in nodes):
@@ -52,7 +52,10 @@ def choose_endpoints(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple
         answers = _shared_subnets(nodes, usable, family)
         if len(answers) == 1:
             (network, picks), *_ = answers.items()
-            return tuple(_endpoint(node, pick, f"the subnet {network}, which all nodes share") for node, pick in zip(nodes, picks, strict=True))
+            return tuple(
+                _endpoint(node, pick, f"the subnet {network}, which all nodes share")
+                for node, pick in zip(nodes, picks, strict=True)
+            )
         if answers:
             raise _too_many(nodes, table, answers)
     routed = [_single_wish(node, usable[node.name]) for node in nodes]
@@ -77,8 +80,7 @@ def all_candidates(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[t
                     interface=interface.name,
                     address=address.address,
                     prefix=address.prefix,
-                    rejected=_against(node, interface, address)
-                    or _elsewhere(owners[address.address], fact.machine),
+                    rejected=_against(node, interface, address) or _elsewhere(owners[address.address], fact.machine),
                 )
                 for interface in fact.interfaces
                 for address in interface.addresses
@@ -92,7 +94,8 @@ def candidate_table(table: Iterable[Iterable[Candidate]]) -> str:
     rows = [(c.node, c.interface, f"{c.address}/{c.prefix}", c.rejected or "usable") for row in table for c in row]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     return "\n".join(
-        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]) for row in rows
+        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]])
+        for row in rows
     )
 
 
@@ -139,8 +142,8 @@ def _one_machine(nodes: Sequence[Node], table: Sequence[Sequence[Candidate]]) ->
         loopback = next((c for c in row if c.address == wanted), None)
         if loopback is None:
             raise PlanError(
-                f"{node.name}: no loopback address {wanted}, and all nodes are this one machine\n{candidate_table([row])}",
-                fix="bring the loopback interface up (ip link set lo up), or name an interface: network: {interface: NAME}",
+                f"{node.name}: no loopback address {wanted}, and all nodes are one machine\n{candidate_table([row])}",
+                fix="bring the loopback up (ip link set lo up), or name an interface:  network: {interface: NAME}",
             )
         endpoints.append(_endpoint(node, loopback, "all nodes are one machine"))
     return tuple(endpoints)
@@ -174,7 +177,7 @@ def _in_network(row: Iterable[Candidate], network: IPNetwork, family: str) -> li
 
 
 def _single_wish(node: Node, row: Sequence[Candidate]) -> Candidate | None:
-    """The node's one possible interface when the user named it: then no common subnet is asked for (a routed cluster)."""
+    """The interface that the user named: then no common subnet is asked for (a routed cluster)."""
     named = bool(node.address) or node.network.interface != "auto"
     ordered = sorted(row, key=lambda c: (c.family == "ipv6", ip_address(c.address).is_link_local))
     return ordered[0] if named and ordered else None
@@ -218,7 +221,8 @@ def _too_many(
     nodes: Sequence[Node], table: Sequence[Sequence[Candidate]], answers: Mapping[IPNetwork, Sequence[Candidate]]
 ) -> PlanError:
     lines = [
-        f"  {network}: " + ", ".join(f"{c.node} {c.interface} {c.address}" for c in picks) for network, picks in answers.items()
+        f"  {network}: " + ", ".join(f"{c.node} {c.interface} {c.address}" for c in picks)
+        for network, picks in answers.items()
     ]
     first, *others = answers
     return PlanError(
@@ -234,7 +238,11 @@ def _no_answer(
     nodes: Sequence[Node], table: Sequence[Sequence[Candidate]], usable: Mapping[str, Sequence[Candidate]]
 ) -> PlanError:
     empty = [node.name for node in nodes if not usable[node.name]]
-    reason = f"no usable address on {', '.join(empty)}" if empty else "there is no subnet in which every node has a usable address"
+    reason = (
+        f"no usable address on {', '.join(empty)}"
+        if empty
+        else "there is no subnet in which every node has a usable address"
+    )
     node = nodes[0]
     example = next((c.interface for c in usable[node.name]), "NAME")
     return PlanError(

@@ -1,0 +1,313 @@
+"""The command line: options in, events to a view, one place for errors and exit codes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ncclrun.commands.control import Control
+    from ncclrun.model.cluster import ClusterSpec
+    from ncclrun.model.events import Event
+    from ncclrun.transport.base import Transport
+
+app = typer.Typer(
+    name="ncclrun",
+    help="Start one distributed training job on several GPU machines over SSH, and nothing else.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+HOSTS = typer.Option("--hosts", help="Hosts in place of CLUSTER: a,b,user@c:2222,gpu[1-4].", metavar="LIST")
+NODES = typer.Option("--nodes", help="Only these nodes: names, ranges, indexes, !x to leave out.", metavar="SEL")
+JSON = typer.Option("--json", help="One JSON event a line on stdout.")
+ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
+CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
+
+REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+@app.command(context_settings=REST)
+def launch(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="CLUSTER SCRIPT [ARGS]...", help="CLUSTER is left out with --hosts.")
+    ] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a Python module, as in python -m.")] = False,
+    launcher: Annotated[
+        str, typer.Option(help="torchrun, or exec: any command, once a rank.", metavar="torchrun|exec")
+    ] = "torchrun",
+    nodes: Annotated[str | None, NODES] = None,
+    nproc_per_node: Annotated[str | None, typer.Option(help="Workers a node.", metavar="N|auto")] = None,
+    master_port: Annotated[str | None, typer.Option(help="Port on node 0.", metavar="PORT|auto")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", help="K=V sets it for all workers, K passes on this shell's value.", metavar="K[=V]"),
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="Directory that the nodes have; nothing is sent.")] = None,
+    python: Annotated[str | None, typer.Option(help="The training's Python on the nodes.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run; by default made of the time.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and start nothing.")] = False,
+    json: Annotated[bool, JSON] = False,
+    ranks: Annotated[str | None, typer.Option(help="Ranks to print (0, 0-3, !5); all are kept.", metavar="SEL")] = None,
+    grace: Annotated[float | None, typer.Option(help="Seconds between SIGTERM and SIGKILL.", min=0, max=3600)] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Stop the run after so many seconds (exit code 124).", min=0.001)
+    ] = None,
+    no_sync: Annotated[
+        bool, typer.Option("--no-sync", help="Send nothing: the nodes have this directory under the same path.")
+    ] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Run SCRIPT on all nodes of CLUSTER. What follows SCRIPT is its own, byte for byte."""
+    import os
+
+    from ncclrun.commands.launch import Launch
+    from ncclrun.commands.options import job_from_options
+    from ncclrun.model.errors import UsageError
+
+    rest = list(words or [])
+    cluster_word = None if hosts is not None else (rest.pop(0) if rest else None)
+    if not rest:
+        raise UsageError(
+            "launch needs a cluster and a script",
+            fix="ncclrun launch CLUSTER SCRIPT [ARGS]…   or   ncclrun launch --hosts a,b SCRIPT [ARGS]…",
+        )
+    cluster = _cluster(cluster_word, hosts, nodes)
+    job = job_from_options(
+        program=rest[0],
+        args=tuple(rest[1:]),
+        module=module,
+        launcher=launcher,
+        nproc_per_node=nproc_per_node,
+        master_port=master_port,
+        env=env or [],
+        environ=os.environ,
+        workdir=workdir,
+        python=python,
+        run_id=run_id,
+        grace=grace,
+        timeout=timeout,
+        sync=not no_sync,
+    )
+    with _signals() as control, _transport(ask_pass, cluster) as transport:
+        command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run)
+        _show(command.events(), json=json, ranks=ranks)
+
+
+@app.command()
+def ping(
+    cluster: Annotated[str | None, CLUSTER] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    nodes: Annotated[str | None, NODES] = None,
+    json: Annotated[bool, JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Is every node reachable and fit? Exit code 1 if one is not, with the reason and the mending command."""
+    from ncclrun.commands import ping as command
+
+    spec = _cluster(cluster, hosts, nodes)
+    with _signals() as control, _transport(ask_pass, spec) as transport:
+        _show(command.ping(spec, transport, control), json=json)
+
+
+@app.command()
+def logs(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Run id; the last run by default.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only this node: its node_rank or name.", metavar="K|NAME")] = None,
+    rank: Annotated[str | None, typer.Option(help="Only these global ranks (0, 0-3, !5).", metavar="SEL")] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on while the run does.")] = False,
+    tail: Annotated[int | None, typer.Option(help="Only the last N lines of each stream.", min=0)] = None,
+    stream: Annotated[str | None, typer.Option(help="Only stdout or only stderr.", metavar="out|err")] = None,
+    json: Annotated[bool, JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """A run's output: what is here, and from the nodes what is not."""
+    from ncclrun.commands.logs import read_logs
+    from ncclrun.commands.options import stream_option
+
+    with _signals() as control, _transport(ask_pass, None) as transport:
+        events = read_logs(
+            run, transport, control, node=node, ranks=rank, stream=stream_option(stream), tail=tail, follow=follow
+        )
+        _show(events, json=json)
+
+
+@app.command()
+def stop(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Run id; the last run by default.")] = None,
+    kill: Annotated[bool, typer.Option("--kill", help="SIGKILL at once, without the grace.")] = False,
+    json: Annotated[bool, JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Stop a run on all its nodes and wait until each says that nothing of it lives."""
+    from ncclrun.commands.history import find_run
+    from ncclrun.commands.rejoin import stop as command
+
+    with _signals() as control, _transport(ask_pass, None) as transport:
+        _show(command(find_run(run), transport, control, kill=kill), json=json)
+
+
+@app.command()
+def attach(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Run id; the last run by default.")] = None,
+    json: Annotated[bool, JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Take up a run whose ncclrun is gone: its logs from where they ended here, and its end. Ctrl-C stops the run."""
+    from ncclrun.commands.history import find_run
+    from ncclrun.commands.rejoin import attach as command
+
+    with _signals() as control, _transport(ask_pass, None) as transport:
+        _show(command(find_run(run), transport, control), json=json)
+
+
+@app.command()
+def trust(
+    cluster: Annotated[str | None, CLUSTER] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    nodes: Annotated[str | None, NODES] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Fetch the hosts' keys, show their fingerprints, ask, and write known_hosts."""
+    from ncclrun.console.trust import run_trust
+
+    raise typer.Exit(run_trust(_cluster(cluster, hosts, nodes), yes=yes))
+
+
+@app.command()
+def keys(
+    cluster: Annotated[str | None, CLUSTER] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    nodes: Annotated[str | None, NODES] = None,
+    public_key: Annotated[
+        Path | None, typer.Option("--key", help="Public key file; by default the one that SSH would use.")
+    ] = None,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Install your public key on all hosts, so that the next call needs no password."""
+    from ncclrun.console.trust import run_keys
+
+    spec = _cluster(cluster, hosts, nodes)
+    with _transport(ask_pass, spec) as transport:
+        raise typer.Exit(run_keys(spec, transport, public_key))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of the cluster file, for editors."""
+    import json as json_module
+
+    from ncclrun.commands.schema import cluster_schema
+
+    typer.echo(json_module.dumps(cluster_schema(), indent=2))
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False) -> None:
+    """What is common to all commands."""
+    if show:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"ncclrun {installed('ncclrun')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The entry point: every error that a user may meet becomes a message and an exit code here, and nowhere else."""
+    from ncclrun.model.errors import NcclrunError
+
+    try:
+        code = app(standalone_mode=False)
+    except NcclrunError as error:
+        code = error.exit_code
+        _tell(error.message, error.fix)
+    except _WRONG_WORDS as error:
+        code = error.exit_code
+        error.show()
+    except typer.Abort:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+# typer's own refusal of a command line: its class is click's in older versions and typer's own in newer ones.
+_WRONG_WORDS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _tell(message: str, fix: str) -> None:
+    from ncclrun.console.notes import problem, render
+
+    sys.stderr.write(render(problem("error", message, fix), colors=sys.stderr.isatty()))
+
+
+def _cluster(cluster: str | None, hosts: str | None, nodes: str | None) -> ClusterSpec:
+    from ncclrun.commands.options import only_nodes
+    from ncclrun.commands.source import load_cluster
+
+    return only_nodes(load_cluster(cluster, hosts), nodes)
+
+
+@contextmanager
+def _transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transport]:
+    import os
+
+    from ncclrun.transport.connect import make_transport
+
+    password = os.environ.get("NCCLRUN_SSH_PASSWORD")
+    if ask_pass:
+        from ncclrun.console.prompts import ask_password
+
+        password = ask_password()
+    transport = make_transport(password, cluster=cluster.source if cluster else "CLUSTER")
+    try:
+        yield transport
+    finally:
+        transport.close()
+
+
+@contextmanager
+def _signals() -> Iterator[Control]:
+    """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going. Put back at the end."""
+    from ncclrun.commands.control import Control
+
+    control = Control()
+
+    def stop(*_: object) -> None:
+        control.press()
+
+    def leave(*_: object) -> None:
+        control.detach = True
+
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: leave}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield control
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(events: Iterator[Event], *, json: bool, ranks: str | None = None) -> None:
+    """Shows every event and leaves with the exit code of the last one."""
+    from ncclrun.console.view import make_view
+    from ncclrun.model.events import Ended
+
+    code = 0
+    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks)
+    try:
+        for event in events:
+            view.show(event)
+            if isinstance(event, Ended):
+                code = event.exit_code
+    finally:
+        view.close()
+    raise typer.Exit(code)

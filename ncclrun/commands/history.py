@@ -1,0 +1,222 @@
+"""Runs as this machine remembers them: a private directory each, with record, end and every stream's bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any, Protocol
+
+from ncclrun.model.errors import NcclrunError, UsageError
+
+RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
+
+
+def state_home() -> Path:
+    """``$XDG_STATE_HOME/ncclrun``, else ``~/.local/state/ncclrun``."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    # The XDG specification: a relative path is invalid and shall be ignored.
+    root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    return root / "ncclrun"
+
+
+def new_run_id() -> str:
+    """Sorts by time and is unlikely to meet another: ``20260131-142501-9f3c``."""
+    return time.strftime("%Y%m%d-%H%M%S-") + os.urandom(2).hex()
+
+
+def check_run_id(run_id: str) -> str:
+    """The run id itself; raises UsageError for one that could not be a directory name everywhere."""
+    if not RUN_ID.match(run_id):
+        raise UsageError(
+            f"{run_id!r} can't be a run id",
+            fix="use lower case letters, digits, '.', '_' and '-', starting with a letter or digit, at most 64 in all",
+        )
+    return run_id
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """``<state>/runs/<run id>/``: run.json, end.json, logs/ (and the directories of nodes on this machine)."""
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self.path.name
+
+    @property
+    def logs(self) -> Path:
+        """Where the streams lie: ``rank<R>.out`` and ``.err``, ``launcher<K>.out`` and ``.err``, ``order``."""
+        return self.path / "logs"
+
+    @classmethod
+    def create(cls, run_id: str) -> RunDir:
+        """A new directory, 0700; raises UsageError for an id used before, NcclrunError when it can't be made."""
+        path = state_home() / "runs" / run_id
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.mkdir(mode=0o700)
+            (path / "logs").mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise UsageError(f"there is a run {run_id} already, in {path}", fix="choose another --run-id") from error
+        except OSError as error:
+            raise NcclrunError(
+                f"can't make the run's directory {path}: {error.strerror}",
+                fix="set XDG_STATE_HOME to a directory that you can write to",
+            ) from error
+        return cls(path)
+
+    def write(self, name: str, record: dict[str, Any]) -> None:
+        """Writes ``name`` (run.json, end.json) whole or not at all."""
+        partial = self.path / f".{name}.new"
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(record, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self.path / name)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """The record, or None where it was not written."""
+        try:
+            record = json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise NcclrunError(f"can't read {self.path / name}: {error}") from error
+        return record if isinstance(record, dict) else None
+
+    def forget(self) -> None:
+        """Removes the directory of a run that never started, except what nodes on this machine keep in it."""
+        for file in [*self.logs.glob("*"), self.path / "run.json", self.path / "end.json"]:
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty: a node's own directory is in it, and that node removes it
+            self.logs.rmdir()
+            self.path.rmdir()
+
+
+def find_run(run_id: str | None) -> RunDir:
+    """The named run, or the newest; raises UsageError with what there is."""
+    runs = sorted(_runs(), key=lambda run: (run.path / "run.json").stat().st_mtime)
+    if run_id is None:
+        if not runs:
+            raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
+        return runs[-1]
+    for run in runs:
+        if run.run_id == run_id:
+            return run
+    known = ", ".join(run.run_id for run in runs[-5:]) or "none"
+    raise UsageError(f"no run {run_id!r} was started from this machine", fix=f"the last ones: {known}")
+
+
+def _runs() -> Iterator[RunDir]:
+    base = state_home() / "runs"
+    if base.is_dir():
+        for path in base.iterdir():
+            if (path / "run.json").is_file():
+                yield RunDir(path)
+
+
+def process_start(pid: int) -> int | None:
+    """Start time of a process in ticks since boot: with the pid, its identity. None: no such process."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which stream of which rank: global ``rank`` None for a launcher."""
+
+    node_rank: int
+    rank: int | None
+    stream: str
+    """``out`` or ``err``."""
+
+    @property
+    def filename(self) -> str:
+        """Name of the stream's file in ``logs/``."""
+        who = f"launcher{self.node_rank}" if self.rank is None else f"rank{self.rank}"
+        return f"{who}.{self.stream}"
+
+
+class LogSink(Protocol):
+    """Where a follower puts the bytes of the streams."""
+
+    lost: int
+    trouble: str
+
+    def append(self, place: Place, when: float, data: bytes) -> None:
+        """Takes the next bytes of a stream."""
+
+    def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
+        """Bytes that are here of each stream of a node, by the node's name for the stream."""
+
+    def close(self) -> None:
+        """Closes every file."""
+
+
+class NoLogs:
+    """Keeps nothing: for a command that stops a run whose logs another one writes."""
+
+    lost = 0
+    trouble = ""
+
+    def append(self, place: Place, when: float, data: bytes) -> None:
+        """Drops them; the nodes have theirs."""
+
+    def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
+        """Nothing is here."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class LogWriter:
+    """Appends what the nodes send, byte for byte, and notes the order in which it came."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._files: dict[str, FileIO] = {}
+        self._order = (run.logs / "order").open("ab", buffering=0)
+        self.lost = 0
+        """Bytes that this machine's disk did not take."""
+        self.trouble = ""
+        """What the disk said when it took nothing."""
+
+    def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
+        """Where a reader of the node resumes: bytes that are here, by the node's name for the stream."""
+        names = [f"{who}.{kind}" for who in ("launcher", *range(nproc)) for kind in ("out", "err")]
+        return {name: self._file(place_of(name)).tell() for name in names}
+
+    def append(self, place: Place, when: float, data: bytes) -> None:
+        """Adds to the end of the stream; a full disk here costs these bytes (counted), never the run."""
+        file = self._file(place)
+        offset = file.tell()
+        written = 0
+        try:
+            written = file.write(data)
+            self._order.write(b"%.6f %s %d %d\n" % (when, place.filename.encode(), offset, written))
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+        self.lost += len(data) - written
+
+    def _file(self, place: Place) -> FileIO:
+        if place.filename not in self._files:
+            self._files[place.filename] = (self._run.logs / place.filename).open("ab", buffering=0)
+        return self._files[place.filename]
+
+    def close(self) -> None:
+        """Closes every file."""
+        for file in [*self._files.values(), self._order]:
+            file.close()

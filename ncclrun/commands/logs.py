@@ -1,0 +1,295 @@
+"""`ncclrun logs`: a run's output again, from what is here and, for what is not, from the nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ncclrun.commands.control import Control
+from ncclrun.commands.history import Place, RunDir, find_run, process_start
+from ncclrun.commands.parallel import ask_all
+from ncclrun.commands.probe import Inbox, connect, inbox_sink
+from ncclrun.model.cluster import Node
+from ncclrun.model.errors import NcclrunError, UsageError
+from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn
+from ncclrun.model.lines import LineAssembler
+from ncclrun.planning.hostlist import select_ranks
+from ncclrun.transport.base import Transport
+from ncclrun.transport.session import Session
+
+TAIL_BLOCK = 64 << 10
+POLL = 0.2
+"""Seconds between looks at files that another ncclrun writes."""
+
+
+@dataclass(frozen=True)
+class RunNode:
+    """One node of a recorded run."""
+
+    node: Node
+    node_rank: int
+    first_rank: int
+    nproc: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which streams the user wants."""
+
+    nodes: frozenset[int]
+    ranks: frozenset[int] | None = None
+    stream: Stream | None = None
+    tail: int | None = None
+
+    def takes(self, place: Place) -> bool:
+        """Whether this stream is among them."""
+        return (
+            place.node_rank in self.nodes
+            and (self.ranks is None or place.rank in self.ranks)
+            and self.stream in (None, place.stream)
+        )
+
+
+def run_nodes(run: RunDir) -> tuple[RunNode, ...]:
+    """The nodes of a recorded run; raises NcclrunError when its record is damaged."""
+    record = run.read("run.json") or {}
+    load = TypeAdapter(Node).validate_python
+    try:
+        return tuple(
+            RunNode(load(row["node"]), node_rank, int(row["first_rank"]), int(row["nproc"]))
+            for node_rank, row in enumerate(record["nodes"])
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise NcclrunError(f"the record {run.path / 'run.json'} is damaged: {error}") from error
+
+
+def select(
+    nodes: tuple[RunNode, ...], *, node: str | None, ranks: str | None, stream: Stream | None, tail: int | None
+) -> Wanted:
+    """The selection from the options as typed; raises UsageError for a node or rank that the run does not have."""
+    chosen = frozenset(range(len(nodes)))
+    if node is not None:
+        match = [n.node_rank for n in nodes if n.node.name == node] or [
+            n.node_rank for n in nodes if str(n.node_rank) == node
+        ]
+        if not match:
+            names = ", ".join(f"{n.node_rank} ({n.node.name})" for n in nodes)
+            raise UsageError(f"the run has no node {node!r}", fix=f"it has {names}")
+        chosen = frozenset(match)
+    world_size = sum(n.nproc for n in nodes)
+    picked = None if ranks is None else frozenset(select_ranks(ranks, world_size))
+    return Wanted(nodes=chosen, ranks=picked, stream=stream, tail=tail)
+
+
+def is_followed(run: RunDir) -> bool:
+    """Whether the ncclrun that started the run still writes its logs here."""
+    record = run.read("run.json") or {}
+    pid = record.get("pid")
+    if run.read("end.json") is not None or not isinstance(pid, int):
+        return False
+    return record.get("pid_start_time") is not None and process_start(pid) == record["pid_start_time"]
+
+
+class LogReader:
+    """Reads one run's logs in the order in which they came."""
+
+    def __init__(self, run: RunDir, wanted: Wanted) -> None:
+        self._run = run
+        self._nodes = run_nodes(run)
+        self._wanted = wanted
+        self._lines: dict[str, LineAssembler] = {}
+        self._places = {
+            place.filename: place
+            for node in self._nodes
+            for rank in (None, *range(node.first_rank, node.first_rank + node.nproc))
+            for place in (Place(node.node_rank, rank, "out"), Place(node.node_rank, rank, "err"))
+        }
+        self._order_offset = 0
+
+    def local(self) -> Iterator[Event]:
+        """Everything that is here."""
+        if self._wanted.tail is not None:
+            yield from self._tails(self._wanted.tail)
+            self._skip_order()
+        else:
+            yield from self._more()
+        if not is_followed(self._run):
+            yield from self._flush()
+
+    def follow(self, control: Control) -> Iterator[Event]:
+        """What another ncclrun still writes here, until the run ends or that one is gone."""
+        going = True
+        while going and not control.stopped():
+            going = is_followed(self._run)  # before reading: what was written before the end is read in this round
+            yield from self._more()
+            if going:
+                time.sleep(POLL)
+        yield from self._flush()
+
+    def remote(self, transport: Transport, control: Control, *, follow: bool) -> Iterator[Event]:
+        """What the nodes have beyond what is here; with ``follow`` until their part of the run ends."""
+        inbox: Inbox = SimpleQueue()
+        sessions: dict[int, Session] = {}
+        nodes = [n.node for n in self._nodes]
+        waiting = set(self._wanted.nodes)
+        tail = self._wanted.tail
+        try:
+            for event in connect(nodes, transport, inbox_sink(nodes, inbox), control, sessions):
+                if isinstance(event, Unreachable):
+                    waiting.discard(event.node_rank)
+                    yield event
+            asked = {rank: session for rank, session in sessions.items() if rank in waiting}
+            for rank, answer in ask_all(asked, self._ask(tail), control):
+                if isinstance(answer, NcclrunError):
+                    waiting.discard(rank)
+                    yield Warn(node=nodes[rank].name, text=answer.message, fix=answer.fix)
+            yield from self._until_said(inbox, waiting, control, follow=follow)
+        finally:
+            for session in sessions.values():
+                session.close()
+        yield from self._flush()
+
+    def _ask(self, tail: int | None) -> Callable[[int, Session], Any]:
+        def question(node_rank: int, session: Session) -> Any:
+            return session.call(
+                "follow", run_id=self._run.run_id, node_rank=node_rank, offsets=self._offsets(node_rank), tail=tail
+            )
+
+        return question
+
+    def _offsets(self, node_rank: int) -> dict[str, int]:
+        """What is here of each stream of a node, by the node's name for it."""
+        offsets = {}
+        node = self._nodes[node_rank]
+        for place in self._places.values():
+            file = self._run.logs / place.filename
+            if place.node_rank == node_rank and file.is_file():
+                who = "launcher" if place.rank is None else str(place.rank - node.first_rank)
+                offsets[f"{who}.{place.stream}"] = file.stat().st_size
+        return offsets
+
+    def _until_said(self, inbox: Inbox, waiting: set[int], control: Control, *, follow: bool) -> Iterator[Event]:
+        quiet_since = time.monotonic()
+        while waiting and not control.stopped():
+            try:
+                rank, _, header, body = inbox.get(timeout=POLL)
+            except Empty:
+                if not follow and time.monotonic() - quiet_since > 5 * POLL:
+                    return
+                continue
+            if header.get("ev") == "log":
+                quiet_since = time.monotonic()
+                place = self._place(rank, str(header["stream"]))
+                yield from self._feed(place, body, float(header["time"]))
+            elif header.get("ev") in ("end", "gone"):
+                waiting.discard(rank)
+                if header["ev"] == "gone":
+                    yield Warn(node=self._nodes[rank].node.name, text=f"connection lost: {header.get('reason', '')}")
+
+    def _place(self, node_rank: int, stream: str) -> Place:
+        who, _, kind = stream.partition(".")
+        node = self._nodes[node_rank]
+        return Place(node_rank, None if who == "launcher" else node.first_rank + int(who), kind)
+
+    def _more(self) -> Iterator[Event]:
+        """What the order file names beyond what was read."""
+        order = self._run.logs / "order"
+        if not order.is_file():
+            return
+        with order.open("rb") as file:
+            file.seek(self._order_offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # being written: the next round reads it whole
+                self._order_offset += len(line)
+                when, name, offset, size = line.split()
+                place = self._places.get(name.decode())
+                if place is not None and self._wanted.takes(place):
+                    with (self._run.logs / place.filename).open("rb") as stream:
+                        stream.seek(int(offset))
+                        yield from self._feed(place, stream.read(int(size)), float(when))
+
+    def _skip_order(self) -> None:
+        order = self._run.logs / "order"
+        self._order_offset = order.stat().st_size if order.is_file() else 0
+
+    def _tails(self, count: int) -> Iterator[Event]:
+        """The last ``count`` lines of each stream."""
+        for place in self._places.values():
+            file = self._run.logs / place.filename
+            if self._wanted.takes(place) and file.is_file():
+                yield from self._feed(place, last_lines(file, count), file.stat().st_mtime)
+
+    def _feed(self, place: Place, data: bytes, when: float) -> Iterator[Event]:
+        if not self._wanted.takes(place):
+            return
+        whole = self._lines.setdefault(place.filename, LineAssembler()).feed(data)
+        if whole is not None:
+            yield self._event(place, whole, when)
+
+    def _flush(self) -> Iterator[Event]:
+        for filename, lines in self._lines.items():
+            rest = lines.flush()
+            if rest is not None:
+                yield self._event(self._places[filename], rest, time.time())
+
+    def _event(self, place: Place, text: str, when: float) -> Log:
+        node = self._nodes[place.node_rank]
+        return Log(
+            node=node.node.name,
+            node_rank=place.node_rank,
+            rank=place.rank,
+            local_rank=None if place.rank is None else place.rank - node.first_rank,
+            stream="err" if place.stream == "err" else "out",
+            time=when,
+            text=text,
+        )
+
+
+def last_lines(file: Path, count: int) -> bytes:
+    """The last ``count`` lines, read from the end; a last line without a line feed counts."""
+    if count <= 0:
+        return b""
+    with file.open("rb") as stream:
+        position = stream.seek(0, 2)
+        data = b""
+        while position > 0 and data.rstrip(b"\n").count(b"\n") < count:
+            step = min(TAIL_BLOCK, position)
+            position -= step
+            stream.seek(position)
+            data = stream.read(step) + data
+    lines = data.split(b"\n")  # not splitlines: it would also cut at the carriage returns of progress bars
+    keep = count + 1 if lines[-1] == b"" else count
+    return b"\n".join(lines[-keep:])
+
+
+def read_logs(
+    run_id: str | None,
+    transport: Transport,
+    control: Control,
+    *,
+    node: str | None = None,
+    ranks: str | None = None,
+    stream: Stream | None = None,
+    tail: int | None = None,
+    follow: bool = False,
+) -> Iterator[Event]:
+    """The logs of a run (the last one by default): from here and, when nothing more comes here, from the nodes."""
+    run = find_run(run_id)
+    reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail))
+    if is_followed(run):
+        yield from reader.local()
+        if follow:
+            yield from reader.follow(control)
+    elif run.read("end.json") is not None:
+        yield from reader.local()
+    else:
+        # The ncclrun that wrote here is gone and the run's end was never seen: the nodes know more.
+        yield from reader.local()
+        yield from reader.remote(transport, control, follow=follow)

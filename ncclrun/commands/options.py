@@ -1,0 +1,99 @@
+"""Options as typed become values, or a UsageError that says what is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.errors import UsageError
+from ncclrun.model.events import Stream
+from ncclrun.model.job import JobSpec
+from ncclrun.planning.hostlist import select
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def job_from_options(
+    *,
+    program: str,
+    args: tuple[str, ...],
+    module: bool,
+    launcher: str,
+    nproc_per_node: str | None,
+    master_port: str | None,
+    env: Sequence[str],
+    environ: Mapping[str, str],
+    workdir: str | None,
+    python: str | None,
+    run_id: str | None,
+    grace: float | None,
+    timeout: float | None,
+    sync: bool,
+) -> JobSpec:
+    """The job of a `launch` command line; ``environ`` gives the values for ``--env NAME``."""
+    if launcher not in ("torchrun", "exec"):
+        raise UsageError(f"--launcher {launcher!r} is not known", fix="--launcher torchrun or --launcher exec")
+    if module and launcher == "exec":
+        raise UsageError(
+            "-m goes with torchrun; --launcher exec runs a command", fix=f"--launcher exec … python -m {program}"
+        )
+    kind: Literal["script", "module", "command"] = "module" if module else "script"
+    return JobSpec(
+        kind="command" if launcher == "exec" else kind,
+        program=program,
+        args=args,
+        launcher="exec" if launcher == "exec" else "torchrun",
+        run_id=run_id,
+        nproc_per_node=number_or_auto("--nproc-per-node", nproc_per_node, 1, 1024),
+        master_port=number_or_auto("--master-port", master_port, 1, 65535),
+        python=python,
+        workdir=workdir,
+        grace=grace,
+        timeout=timeout,
+        env=environment_options(env, environ),
+        sync=sync,
+    )
+
+
+def number_or_auto(option: str, text: str | None, low: int, high: int) -> int | Literal["auto"] | None:
+    """``auto``, or a whole number within the bounds."""
+    if text is None or text == "auto":
+        return text  # type: ignore[return-value]  # the comparison narrows a str to no literal
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        raise UsageError(f"{option} {text!r}: a whole number from {low} to {high} is wanted, or auto")
+    return int(text)
+
+
+def environment_options(options: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """``K=V`` as it stands, ``K`` with this shell's value; the last one of a name counts."""
+    values: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not _NAME.match(name):
+            raise UsageError(
+                f"--env {option!r}: {name!r} can't be a variable's name", fix="--env NAME=VALUE or --env NAME"
+            )
+        if not equals and name not in environ:
+            raise UsageError(
+                f"--env {name}: this shell does not export {name}", fix=f"export {name}=…, or --env {name}=VALUE"
+            )
+        values[name] = value if equals else environ[name]
+    return values
+
+
+def stream_option(text: str | None) -> Stream | None:
+    """``out`` or ``err``."""
+    if text is None or text == "out" or text == "err":
+        return text  # type: ignore[return-value]  # the comparison narrows a str to no literal
+    raise UsageError(f"--stream {text!r} is not known", fix="--stream out or --stream err")
+
+
+def only_nodes(cluster: ClusterSpec, selection: str | None) -> ClusterSpec:
+    """The cluster with the selected nodes, in file order; the first of them is the master."""
+    if selection is None:
+        return cluster
+    indexes = select(selection, [node.name for node in cluster.nodes])
+    return replace(cluster, nodes=tuple(cluster.nodes[index] for index in indexes))

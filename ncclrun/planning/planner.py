@@ -1,0 +1,178 @@
+"""From cluster, job and facts to the plan: ranks, addresses, environment and commands for every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ncclrun.model.cluster import ClusterSpec, Launch, Node
+from ncclrun.model.errors import PlanError
+from ncclrun.model.events import Planned
+from ncclrun.model.facts import NodeFacts
+from ncclrun.model.job import JobSpec
+from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
+from ncclrun.planning.command import torchrun_command, worker_command
+from ncclrun.planning.environment import node_environment, rank_variables
+
+MASK = "***"
+
+
+def make_plan(
+    cluster: ClusterSpec,
+    job: JobSpec,
+    facts: Sequence[NodeFacts],
+    endpoints: Sequence[Endpoint],
+    *,
+    run_id: str,
+    forwarded: Mapping[str, str],
+    master_port: int | None = None,
+) -> LaunchPlan:
+    """The plan; pure and cheap, so it is made again once the master has said its port.
+
+    ``master_port`` None stands for "not known yet" and shows as ``auto``. Raises PlanError for what can't be planned.
+    """
+    nodes = tuple(with_options(node, job) for node in cluster.nodes)
+    refuse_unsupported(cluster, job, nodes)
+    counts = tuple(workers(node, fact) for node, fact in zip(nodes, facts, strict=True))
+    port = wanted_port(nodes) if master_port is None else master_port
+    master_addr = endpoints[0].address
+    plans = []
+    for node_rank, (node, fact, endpoint) in enumerate(zip(nodes, facts, endpoints, strict=True)):
+        python = fact.python.executable or node.launch.python
+        if job.launcher == "torchrun":
+            argv = torchrun_command(
+                job,
+                python,
+                run_id=run_id,
+                nnodes=len(nodes),
+                nproc=counts[node_rank],
+                node_rank=node_rank,
+                master_addr=master_addr,
+                master_port=str(port or "auto"),
+                local_addr=endpoint.address,
+                max_restarts=node.launch.max_restarts,
+            )
+        else:
+            argv = worker_command(job, python)
+        plans.append(
+            NodePlan(
+                node=node,
+                node_rank=node_rank,
+                endpoint=endpoint,
+                nproc=counts[node_rank],
+                first_rank=sum(counts[:node_rank]),
+                python=python,
+                argv=argv,
+                environment=node_environment(node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env),
+                unset=fact.stale,
+                workdir=node.launch.workdir,
+                grace=node.launch.grace,
+            )
+        )
+    return LaunchPlan(
+        run_id=run_id,
+        launcher=job.launcher,
+        master_addr=master_addr,
+        master_port=port,
+        world_size=sum(counts),
+        nodes=tuple(plans),
+    )
+
+
+def with_options(node: Node, job: JobSpec) -> Node:
+    """The node with the command line's options laid over its `launch` settings."""
+    options = {
+        "nproc_per_node": job.nproc_per_node,
+        "master_port": job.master_port,
+        "python": job.python,
+        "workdir": job.workdir,
+        "grace": job.grace,
+    }
+    changed: Launch = node.launch.model_copy(update={k: v for k, v in options.items() if v is not None})
+    return Node(**{**vars(node), "launch": changed})
+
+
+def refuse_unsupported(cluster: ClusterSpec, job: JobSpec, nodes: Sequence[Node]) -> None:
+    """Raises PlanError for settings that the file may carry but that this version does not run."""
+    if cluster.nccl.deliver != "env":
+        raise PlanError(
+            f"nccl.deliver: {cluster.nccl.deliver} is not there yet",
+            fix="write nccl: {deliver: env}: the settings then go into the workers' environment",
+        )
+    if any(node.launch.rendezvous != "static" for node in nodes):
+        raise PlanError("launch.rendezvous: c10d is not there yet", fix="write launch: {rendezvous: static}")
+    if job.launcher == "exec" and any(node.launch.max_restarts for node in nodes):
+        raise PlanError("max_restarts is torchrun's, and --launcher exec runs without it", fix="leave max_restarts out")
+
+
+def workers(node: Node, fact: NodeFacts) -> int:
+    """nproc_per_node of this node: as the user says, else the GPUs named or found, else 1."""
+    if node.launch.nproc_per_node != "auto":
+        return node.launch.nproc_per_node
+    if node.gpus is not None:
+        return len(node.gpus) or 1
+    return fact.visible_gpus or 1
+
+
+def wanted_port(nodes: Sequence[Node]) -> int:
+    """master_port as the user says, 0 for ``auto``."""
+    port = nodes[0].launch.master_port
+    return 0 if port == "auto" else port
+
+
+def processes(plan: LaunchPlan, node: NodePlan) -> list[dict[str, Any]]:
+    """What the node shall start, in the form of the `start` request (docs/node-protocol.md)."""
+    if plan.launcher == "torchrun":
+        # The stand-ins for paths on the node come before the user's own words and are replaced only there.
+        own = node.argv.index("--no-python") + 3
+        return [{"argv": list(node.argv), "local_rank": None, "env": {}, "expand": own}]
+    return [
+        {
+            "argv": list(node.argv),
+            "local_rank": local_rank,
+            "env": rank_variables(
+                rank=rank,
+                local_rank=local_rank,
+                node_rank=node.node_rank,
+                nnodes=len(plan.nodes),
+                nproc=node.nproc,
+                world_size=plan.world_size,
+                master_addr=plan.master_addr,
+                master_port=str(plan.master_port),
+            ),
+            "expand": 0,
+        }
+        for local_rank, rank in enumerate(node.ranks)
+    ]
+
+
+def planned_event(plan: LaunchPlan) -> Planned:
+    """The plan as an event, secrets masked."""
+    return Planned(
+        run_id=plan.run_id,
+        launcher=plan.launcher,
+        master_addr=plan.master_addr,
+        master_port=plan.master_port,
+        world_size=plan.world_size,
+        nodes=tuple(
+            {
+                "node": node.node.name,
+                "node_rank": node.node_rank,
+                "host": node.node.host,
+                "interface": node.endpoint.interface,
+                "address": node.endpoint.address,
+                "why": node.endpoint.why,
+                "ranks": [node.first_rank, node.first_rank + node.nproc - 1],
+                "nproc_per_node": node.nproc,
+                "python": node.python,
+                "workdir": node.workdir,
+                "environment": {
+                    v.name: {"value": MASK if v.secret else v.value, "from": v.origin} for v in node.environment
+                },
+                "unset": list(node.unset),
+                "command": list(node.argv),
+                "grace": node.grace,
+            }
+            for node in plan.nodes
+        ),
+    )
