@@ -181,8 +181,10 @@ def _remove(tag: str) -> None:
     state = registry.load(tag)
     names = namespaces(tag)
     inodes = {(Path("/run/netns") / name).stat().st_ino for name in names}
-    # By namespace, never by name: these processes can only be the cluster's.
-    for pid in all_pids():
+    # By namespace, never by name: these processes can only be the cluster's. Those inside the hosts go first, so that
+    # what waits for them outside ends by itself and leaves no zombie.
+    own = namespace(os.getpid(), "pid")
+    for pid in sorted(all_pids(), key=lambda pid: namespace(pid, "pid") == own):
         if namespace(pid, "net") in inodes:
             end(pid)
     if state:

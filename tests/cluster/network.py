@@ -123,7 +123,10 @@ class Wiring:
     def _interfaces(self, index: int) -> list[str]:
         """Lines for the host's namespace."""
         data = self.data_interface(index)
+        cards = [MANAGEMENT_INTERFACE, data, *(["eth0"] if self.layout.decoys else [])]
         lines = [
+            # A host keeps its cards over a reboot: with new hardware addresses its peers' ARP tables would be wrong.
+            *(f"link set {name} address 02:88:{self.slot:02x}:{index:02x}:00:{n:02x}" for n, name in enumerate(cards)),
             "link set lo up",
             f"addr add {self.address(index)}/24 dev {MANAGEMENT_INTERFACE}",
             f"link set {MANAGEMENT_INTERFACE} up",
@@ -144,12 +147,14 @@ class Wiring:
             "link add docker0 type bridge",
             f"addr add {DOCKER_ADDRESS} dev docker0",
             "link set docker0 up",
+            "link add veth0a1b2c3 type veth peer name container0",
+            "link set veth0a1b2c3 master docker0",
         ]
-        if index % 2:
-            # As with a running container: docker0 then has a carrier. Without one it is up and has none.
-            lines += ["link add veth0a1b2c3 type veth peer name container0", "link set veth0a1b2c3 master docker0"]
-            lines += ["link set veth0a1b2c3 up", "link set container0 up"]
-        return lines
+        # Odd hosts look as if a container ran, which gives docker0 a carrier; on even ones the last one has gone.
+        return [
+            *lines,
+            *(["link set veth0a1b2c3 up", "link set container0 up"] if index % 2 else ["link del veth0a1b2c3"]),
+        ]
 
     def power_off(self, index: int) -> None:
         """No packet leaves the host from now on, nor the farewells of its dying sockets."""
