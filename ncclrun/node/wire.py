@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
 PROTOCOL = 1
 HEAD = struct.Struct(">II")
@@ -18,11 +18,11 @@ class WireError(ValueError):
     """The other side sent what is not a frame."""
 
 
-def encode(header: Dict[str, Any], body: bytes = b"") -> bytes:
+def encode(header: dict[str, Any], body: bytes = b"") -> bytes:
     """One frame: two big-endian 32-bit lengths, the header as ASCII JSON (lone surrogates survive), the body."""
     head = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     if len(head) > MAX_HEADER or len(body) > MAX_BODY:
-        raise WireError("a frame of %d + %d bytes is too large" % (len(head), len(body)))
+        raise WireError(f"a frame of {len(head)} + {len(body)} bytes is too large")
     return HEAD.pack(len(head), len(body)) + head + body
 
 
@@ -32,15 +32,15 @@ class Decoder:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> List[Frame]:
+    def feed(self, data: bytes) -> list[Frame]:
         """All frames that ``data`` completes. Raises WireError on nonsense; the stream is then lost."""
         self._buffer += data
-        frames: List[Frame] = []
+        frames: list[Frame] = []
         start = 0
         while len(self._buffer) - start >= HEAD.size:
             head_size, body_size = HEAD.unpack_from(self._buffer, start)
             if head_size > MAX_HEADER or body_size > MAX_BODY:
-                raise WireError("a frame header announces %d + %d bytes" % (head_size, body_size))
+                raise WireError(f"a frame header announces {head_size} + {body_size} bytes")
             end = start + HEAD.size + head_size + body_size
             if len(self._buffer) < end:
                 break
@@ -48,7 +48,7 @@ class Decoder:
             try:
                 header = json.loads(bytes(self._buffer[start + HEAD.size : middle]).decode("ascii"))
             except ValueError as error:
-                raise WireError("a frame header is not JSON: %s" % error) from error
+                raise WireError(f"a frame header is not JSON: {error}") from error
             if not isinstance(header, dict):
                 raise WireError("a frame header is not a mapping")
             frames.append((header, bytes(self._buffer[middle:end])))

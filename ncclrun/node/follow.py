@@ -1,0 +1,162 @@
+"""Tells the controller what a run does: its logs from where it has them, its states, its end. Only reads files."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from . import drain, rundir
+from .channel import Channel
+from .refusal import Refusal
+
+LARGEST_PIECE = 256 << 10
+LOOK_SECONDS = 0.5
+BLOCK = 1 << 16
+MOST_BACK = 16 << 20
+
+
+class Log:
+    """One stream's log, read onwards from ``offset``."""
+
+    def __init__(self, logs: Path, stream: str, offset: int) -> None:
+        self.stream = stream
+        self.offset = offset
+        self._file = os.open(logs / f"{stream}.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            self._index: int | None = os.open(logs / f"{stream}.idx", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._index = None
+
+    def next(self, most: int) -> bytes:
+        """Up to ``most`` bytes that were not read yet."""
+        data = os.pread(self._file, most, self.offset)
+        self.offset += len(data)
+        return data
+
+    def time_of(self, offset: int) -> float:
+        """When the byte at ``offset`` came from the worker (Unix seconds, to a tenth); 0.0 when that is not known."""
+        if self._index is None:
+            return 0.0
+        low, high = 0, os.fstat(self._index).st_size // drain.INDEX.size
+        found = 0.0
+        while low < high:
+            middle = (low + high) // 2
+            place, when = drain.INDEX.unpack(os.pread(self._index, drain.INDEX.size, middle * drain.INDEX.size))
+            if place <= offset:
+                found, low = when, middle + 1
+            else:
+                high = middle
+        return found
+
+    def go_back(self, lines: int) -> None:
+        """Moves to where the last ``lines`` lines begin; at most 16 MiB from the end."""
+        end = os.fstat(self._file).st_size
+        place = end
+        left = lines + 1  # the line feed before the first of them
+        if end and os.pread(self._file, 1, end - 1) != b"\n":
+            left -= 1  # a last line without its end counts as one
+        while place > max(0, end - MOST_BACK):
+            start = max(0, place - BLOCK)
+            block = os.pread(self._file, place - start, start)
+            at = len(block)
+            while left and at >= 0:
+                at = block.rfind(b"\n", 0, at)
+                if at >= 0:
+                    left -= 1
+                    if not left:
+                        self.offset = start + at + 1
+                        return
+            place = start
+        self.offset = place if lines else end
+
+    def close(self) -> None:
+        """Lets the files go."""
+        os.close(self._file)
+        if self._index is not None:
+            os.close(self._index)
+
+
+def _offsets(value: Any) -> dict[str, int]:
+    if not isinstance(value, dict) or not all(
+        rundir.STREAM.match(name) and isinstance(place, int) and place >= 0 for name, place in value.items()
+    ):
+        raise Refusal("bad_request", "offsets must be {stream: byte}")
+    return dict(value)
+
+
+class Follow:
+    """One `follow` request, until its `end` was sent."""
+
+    def __init__(self, run: rundir.RunDir, offsets: Any, tail: int | None) -> None:
+        self.run = run
+        self.ended = False
+        self.orphaned = False
+        self._offsets = _offsets(offsets or {})
+        self._logs: dict[str, Log] = {}
+        self._turn = 0
+        self._state: dict[str, Any] | None = None
+        self._look_at = 0.0
+        self._who = {"run_id": run.run_id, "node_rank": run.node_rank}
+        self._open(tail)
+
+    def _open(self, tail: int | None = None) -> None:
+        for stream in self.run.streams():
+            if stream in self._logs:
+                continue
+            log = self._logs[stream] = Log(self.run.logs, stream, self._offsets.get(stream, 0))
+            if tail is not None and stream not in self._offsets:
+                log.go_back(tail)
+
+    def pump(self, channel: Channel) -> bool:
+        """Sends what is new, as far as the channel has room; True when it stopped for want of room."""
+        record = self.run.end()  # before the logs: what it ends was written by then
+        state = self.run.state()
+        if state is not None and state != self._state:
+            self._state = state
+            told = {name: state[name] for name in ("state", "time", "reason")}
+            channel.send({"ev": "state", **told, **self._who})
+        self._open()
+        if not self._send_logs(channel):
+            return True
+        if record is not None:
+            channel.send({"ev": "end", "record": record, **self._who})
+            self.ended = True
+        elif state is not None:
+            self._look_for_supervisor()
+        return False
+
+    def _send_logs(self, channel: Channel) -> bool:
+        """One piece of each stream in turn, so that a flood starves none; False when the room was too small."""
+        waiting = list(self._logs.values())
+        self._turn += 1
+        start = self._turn % len(waiting) if waiting else 0
+        waiting = waiting[start:] + waiting[:start]
+        while waiting:
+            for log in list(waiting):
+                if not channel.room:
+                    return False
+                offset = log.offset
+                data = log.next(LARGEST_PIECE)
+                if data:
+                    when = log.time_of(offset)
+                    head = {"ev": "log", "stream": log.stream, "offset": offset, "time": when, **self._who}
+                    channel.send(head, data)
+                if len(data) < LARGEST_PIECE:
+                    waiting.remove(log)
+        return True
+
+    def _look_for_supervisor(self) -> None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        # In this order: it writes the record before it goes.
+        self.orphaned = self.run.supervisor() is None and self.run.end() is None
+
+    def close(self) -> None:
+        """Lets the files go."""
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()

@@ -1,0 +1,112 @@
+"""The GPUs that NVIDIA's driver lists: asked of nvidia-smi, else of its library, else read from /proc."""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import commands, tasks
+
+SMI_SECONDS = 15.0
+NVML_SECONDS = 10.0
+SMI_PLACES = "/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/run/nvidia/driver/usr/bin:/opt/bin:/usr/local/cuda/bin"
+QUERY = "index,name,uuid,memory.total,driver_version"
+PROC_GPUS = Path("/proc/driver/nvidia/gpus")
+TEXT = 96
+
+
+class Gpus(NamedTuple):
+    """``gpus`` are the fields of model Gpu (memory in MiB); ``driver`` is "" where it is not known."""
+
+    gpus: list[dict[str, Any]]
+    driver: str
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def parse_smi(text: str) -> Gpus:
+    """What nvidia-smi prints for QUERY; lines of another shape ("No devices were found") are no GPUs."""
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    rows = [row for row in rows if len(row) == len(QUERY.split(",")) and row[0].isdigit()]
+    gpus = [{"index": int(r[0]), "name": r[1], "uuid": r[2], "memory": _number(r[3])} for r in rows]
+    return Gpus(gpus, rows[0][4] if rows else "")
+
+
+def _nvml() -> dict[str, Any]:
+    """The same by the driver's own library. Raises OSError where there is none, or it refuses."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+
+    def call(name: str, *arguments: Any) -> None:
+        status = getattr(nvml, name)(*arguments)
+        if status != 0:
+            raise OSError(status, f"{name} answered {status}")
+
+    def text(name: str, *arguments: Any) -> str:
+        buffer = ctypes.create_string_buffer(TEXT)
+        call(name, *arguments, buffer, ctypes.c_uint(TEXT))
+        return buffer.value.decode("utf-8", "replace")
+
+    call("nvmlInit_v2")
+    count = ctypes.c_uint()
+    call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+    gpus = []
+    for index in range(count.value):
+        device = ctypes.c_void_p()
+        memory = (ctypes.c_ulonglong * 3)()  # total, free, used: bytes
+        call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(device))
+        call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+        name, uuid = text("nvmlDeviceGetName", device), text("nvmlDeviceGetUUID", device)
+        gpus.append({"index": index, "name": name, "uuid": uuid, "memory": memory[0] >> 20})
+    return {"gpus": gpus, "driver": text("nvmlSystemGetDriverVersion")}
+
+
+def _from_proc() -> Gpus:
+    """Names and UUIDs from the kernel module, ordered as the driver orders: by bus address."""
+    gpus: list[dict[str, Any]] = []
+    for entry in sorted(PROC_GPUS.glob("*/information")):
+        fields = dict(re.findall(r"^([^:\n]+):[ \t]*(.*)$", entry.read_text("utf-8", "replace"), re.M))
+        name, uuid = fields.get("Model", "").strip(), fields.get("GPU UUID", "").strip()
+        gpus.append({"index": len(gpus), "name": name, "uuid": uuid, "memory": None})
+    try:
+        version = re.search(
+            r"Kernel Module\D*([\d.]+)", Path("/proc/driver/nvidia/version").read_text("utf-8", "replace")
+        )
+    except OSError:
+        version = None
+    return Gpus(gpus, version.group(1) if version else "")
+
+
+def find() -> Gpus:
+    """All GPUs of the node; none where there is no driver."""
+    smi = commands.locate("nvidia-smi", SMI_PLACES)
+    if smi is not None:
+        try:
+            output = commands.ask([smi, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"], SMI_SECONDS)
+        except OSError:
+            output = commands.Output(1, "", "")
+        if output.code == 0:
+            return parse_smi(output.out)
+        if output.code is None:
+            return _from_proc()  # the driver hangs; its library would hang as well
+    answer = tasks.bounded(_nvml, NVML_SECONDS)
+    if answer["ok"]:
+        return Gpus(answer["gpus"], answer["driver"])
+    return _from_proc()
+
+
+def visible(gpus: list[dict[str, Any]], setting: str | None) -> int:
+    """How many of them CUDA would show with this CUDA_VISIBLE_DEVICES: up to the first entry that is none."""
+    if setting is None:
+        return len(gpus)
+    count = 0
+    for entry in (part.strip() for part in setting.split(",")):
+        by_uuid = entry.startswith("GPU-") and sum(gpu["uuid"].startswith(entry) for gpu in gpus) == 1
+        if not (by_uuid or entry.startswith("MIG-") or (entry.isdigit() and int(entry) < len(gpus))):
+            break
+        count += 1
+    return count

@@ -1,0 +1,71 @@
+"""The end of a run whose supervisor died without writing it: whoever looks next sweeps and writes `lost`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from . import machine, processes, rundir, stopping
+
+TAIL = 4 << 10
+LAUNCHER_TAIL = 16 << 10
+
+
+def sweep(run_id: str, token: str | None, kill: bool) -> list[dict[str, object]]:
+    """What lives of a run here, by its cookie; with ``kill``, what lives after SIGKILL.
+
+    Without the token only processes of this user count: anybody may call a run by the same name.
+    """
+
+    def belongs(cookie: str) -> bool:
+        name, _, rest = cookie.partition("/")
+        return name == run_id and (token is None or rest.partition("/")[2] == token)
+
+    def find() -> list[processes.Process]:
+        found = processes.members(belongs)
+        own = machine.uid()
+        return found if token is not None else [p for p in found if processes.owner_of(p.pid) == own]
+
+    return processes.describe(processes.kill_all(find, stopping.KILL_SECONDS) if kill else find())
+
+
+def _tail(run: rundir.RunDir, stream: str, size: int) -> str:
+    try:
+        with (run.logs / f"{stream}.log").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - size))
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _rank(run: rundir.RunDir, local_rank: int) -> dict[str, Any]:
+    unknown = dict.fromkeys(("pid", "code", "signal", "started_at", "ended_at", "error"))
+    tail = _tail(run, f"{local_rank}.err", TAIL)
+    return {"local_rank": local_rank, **unknown, "stopped": False, "tail": tail}
+
+
+def settle(run: rundir.RunDir) -> dict[str, Any]:
+    """Ends what lives of this part and writes its end record. Nothing to do where one is written already."""
+    facts = run.run()
+    rebooted = facts["boot_id"] != machine.boot_id()
+    survivors: list[processes.Process] = []
+    if not rebooted:
+        cookie = facts["cookie"]
+        survivors = processes.kill_all(lambda: processes.members(cookie.__eq__), stopping.KILL_SECONDS)
+    state = run.state() or {}
+    record = {
+        "reason": "lost",
+        "detail": "the machine was restarted" if rebooted else "the supervisor was killed",
+        "started_at": state.get("time", facts["prepared_at"]),
+        "ended_at": time.time(),
+        "launcher": None,
+        "ranks": [_rank(run, local_rank) for local_rank in range(facts["nproc"])],
+        "launcher_tail": _tail(run, "launcher.err", LAUNCHER_TAIL),
+        "stop": None,
+        "survivors": processes.describe(survivors),
+        "lost_bytes": {},
+        "oom_kills": 0,
+    }
+    if run.end() is None:
+        rundir.write_whole(run.path / "exit.json", record)
+    return {}

@@ -1,0 +1,245 @@
+"""Makes a run's directory ready on this node, or says why it can't be; a refusal leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple
+
+from . import archive, machine, pythons, rundir, worker
+from .refusal import Refusal
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}\Z")
+LEAST_FREE = 64 << 20
+MOST_WORKERS = 1024
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Order(NamedTuple):
+    """A `prepare` request, checked for its form."""
+
+    run_id: str
+    token: str
+    node_rank: int
+    nproc: int
+    launcher: str
+    code: str | None
+    workdir: str | None
+    script: str | None
+    python: str
+
+    @property
+    def directory(self) -> str:
+        """Name of this node's part of the run."""
+        return f"{self.node_rank}-{machine.machine_id()}"
+
+
+def check_token(token: object) -> str:
+    """The run's token, or a refusal."""
+    if not isinstance(token, str) or not TOKEN.match(token):
+        raise Refusal("bad_request", "the token must be 8 to 128 letters, digits, '_' or '-'")
+    return token
+
+
+def _whole(request: dict[str, Any], name: str, low: int, high: int) -> int:
+    value = request.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise Refusal("bad_request", f"{name} must be a number from {low} to {high}, not {value!r}")
+    return value
+
+
+def _text(request: dict[str, Any], name: str) -> str | None:
+    value = request.get(name)
+    if value is not None and (not isinstance(value, str) or "\0" in value):
+        raise Refusal("bad_request", f"{name} must be text without NUL, not {value!r}")
+    return value or None
+
+
+def check(request: dict[str, Any]) -> Order:
+    """The order in a request, or a refusal."""
+    launcher = request.get("launcher")
+    if launcher not in ("torchrun", "exec"):
+        raise Refusal("bad_request", f"launcher must be torchrun or exec, not {launcher!r}")
+    code = _text(request, "code")
+    return Order(
+        rundir.check_run_id(request.get("run_id")),
+        check_token(request.get("token")),
+        _whole(request, "node_rank", 0, 1 << 20),
+        _whole(request, "nproc", 1, MOST_WORKERS),
+        launcher,
+        archive.check_sha256(code) if code else None,
+        _text(request, "workdir"),
+        _text(request, "script"),
+        _text(request, "python") or "python3",
+    )
+
+
+def draft(state: Path, order: Order) -> Path:
+    """The directory while it is being made: renaming it is what makes it count."""
+    return state / "runs" / order.run_id / f".{order.directory}.{os.getpid()}"
+
+
+def scrap(path: Path) -> None:
+    """Removes a draft, and the run's directory when nothing else is in it."""
+    if path.exists():
+        shutil.rmtree(path)
+    with contextlib.suppress(OSError):  # not there, or another node's part lives in it
+        path.parent.rmdir()
+
+
+@contextlib.contextmanager
+def _disk_faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise disk_full(path) from error
+        where = error.filename or path
+        raise Refusal("no_directory", f"{where}: {error.strerror}", "set XDG_STATE_HOME to another disk") from error
+
+
+def disk_full(path: Path) -> Refusal:
+    return Refusal("disk_full", f"the disk of {path} is full (64 MiB are needed)", f"df -h {path}")
+
+
+def _check_free(state: Path) -> int:
+    free = shutil.disk_usage(state).free
+    if free < LEAST_FREE:
+        raise disk_full(state)
+    return free
+
+
+def _check_unused(state: Path, order: Order) -> None:
+    for part in rundir.here(state, order.run_id):
+        other = part.run().get("token") != order.token
+        if other or part.path.name == order.directory:
+            raise Refusal(
+                "run_exists",
+                f"a run named {order.run_id} is on this machine already: {part.path}",
+                "leave --run-id out, or give another",
+            )
+
+
+def _check_python(order: Order) -> None:
+    if order.launcher != "torchrun":
+        return
+    facts = pythons.probe(order.python)
+    if not facts["version"] or (facts["error"] and not facts["torch"]):
+        raise Refusal("no_python", facts["error"], "set launch.python (or the node's python) to one that runs there")
+    if not facts["torch"]:
+        executable = facts["executable"]
+        raise Refusal("no_torch", f"{executable} has no torch", f"{executable} -m pip install torch")
+
+
+def _working_directory(order: Order, final: Path) -> Path:
+    if order.workdir is not None:
+        path = machine.expand(order.workdir)
+        fix = "make it there, or correct workdir (it is a path on the node)"
+        if not path.is_absolute():
+            raise Refusal("no_workdir", f"workdir {order.workdir} is not absolute", "write it from / or ~ on")
+        if not path.is_dir():
+            raise Refusal("no_workdir", f"workdir {path} is no directory here", fix)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise Refusal("no_workdir", f"workdir {path} can't be written by {machine.user()}", fix)
+        return path
+    if order.code is not None:
+        return final / "code"
+    home = machine.home()
+    return home if home is not None and home.is_dir() else final
+
+
+def _script_hash(order: Order, directory: Path) -> str:
+    """sha256 of the script as it lies on this node; ``directory`` is the working directory as it is now."""
+    if order.script is None:
+        return ""
+    path = directory / machine.expand(order.script)
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            for piece in iter(lambda: file.read(1 << 20), b""):
+                digest.update(piece)
+    except OSError as error:
+        where = f"{order.script} in the code that was sent" if order.workdir is None else str(path)
+        raise Refusal("no_script", f"the script {where}: {error.strerror}", "correct its path, or workdir") from error
+    return digest.hexdigest()
+
+
+def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
+    for name in ("logs", "pipes", "torch"):
+        (path / name).mkdir(mode=0o700)
+    if order.launcher == "torchrun":
+        names = [f"{rank}.{stream}" for rank in range(order.nproc) for stream in ("out", "err")]
+        for name in [*names, "ranks"]:
+            os.mkfifo(path / "pipes" / name, 0o600)
+    part = rundir.RunDir(path)
+    part.reserve(order.nproc)
+    part.worker.write_text(worker.SCRIPT, "ascii")
+    rundir.write_whole(
+        path / "run.json",
+        {
+            "run_id": order.run_id,
+            "token": order.token,
+            "cookie": f"{order.run_id}/{order.node_rank}/{order.token}",
+            "node_rank": order.node_rank,
+            "nproc": order.nproc,
+            "launcher": order.launcher,
+            "cwd": str(cwd),
+            "dir": str(final),
+            "boot_id": machine.boot_id(),
+            "host": machine.host_id(),
+            "prepared_at": time.time(),
+        },
+    )
+
+
+def _others(state: Path, order: Order) -> list[str]:
+    """Runs of this user that live on this machine now: for a warning before two share the GPUs."""
+    found = []
+    for entry in sorted((state / "runs").iterdir()):
+        if entry.name != order.run_id and rundir.RUN_ID.match(entry.name):
+            parts = [part for part in rundir.here(state, entry.name) if not (part.path / "exit.json").exists()]
+            found += [entry.name] if any(part.supervisor() for part in parts) else []
+    return found
+
+
+def _publish(path: Path, final: Path, order: Order, state: Path) -> None:
+    try:
+        path.rename(final)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        _check_unused(state, order)  # somebody was faster: it names them
+        raise
+
+
+def build(state: Path, order: Order, path: Path, cache: archive.Cache) -> dict[str, Any]:
+    """Makes the directory in ``path`` (a draft) and gives it its place. The answer's fields but `port`."""
+    final = path.parent / order.directory
+    free = _check_free(state)
+    _check_unused(state, order)
+    _check_python(order)
+    cwd = _working_directory(order, final)
+    done = False
+    try:
+        with _disk_faults(path):
+            path.mkdir(mode=0o700, parents=True)
+            (path / "code").mkdir(mode=0o700)
+            if order.code is not None:
+                if not cache.has(order.code):
+                    raise Refusal("no_code", f"the code archive {order.code} is not here", "run the command again")
+                archive.unpack(cache.path(order.code), path / "code")
+            digest = _script_hash(order, path / "code" if cwd == final / "code" else cwd)
+            _fill(path, final, order, cwd)
+            others = _others(state, order)
+            _publish(path, final, order, state)
+            done = True
+    finally:
+        if not done:
+            scrap(path)
+    return {"dir": str(final), "cwd": str(cwd), "script_sha256": digest, "free_bytes": free, "others": others}
