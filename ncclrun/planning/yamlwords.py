@@ -19,6 +19,7 @@ _WORDS = (
     (r"expected ',' or '}'", _UNCLOSED.replace("{what}", "mapping") + "; write `,` or `}}`"),
     (r"expected the node content", "a value is wanted here; text that begins with a sign needs quotes"),
     (r"expected <block end>", "this line fits none of the blocks above it; indent it like its neighbours"),
+    (r"expected '<document start>'", "what begins here belongs to nothing above; a cluster file is one mapping"),
     (r"sequence entries are not allowed", "a list can't begin here; put each `-` on a line of its own"),
     (r"found unexpected (end of stream|document separator)", _UNCLOSED.replace("{what}", "quote")),
     (r"unknown escape character|escape sequence", "a backslash in double quotes is special; use single quotes"),
