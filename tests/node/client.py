@@ -165,10 +165,8 @@ class Client:
 
     def hang_up(self) -> int:
         """Ends the channel; the exit status of the node part."""
-        with contextlib.suppress(OSError):
-            os.close(self.stdin)
-        self.stdin = -1
-        self.process.stdin = None
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         return self.process.wait(SECONDS)
 
     def close(self) -> None:
