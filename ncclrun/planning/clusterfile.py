@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,12 +11,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ncclrun.model.cluster import ClusterFile, ClusterSpec
-from ncclrun.model.errors import SpecError
+from ncclrun.model.errors import SpecError, SpecProblem
 from ncclrun.planning.fields import field_at, keys_at, wanted
 from ncclrun.planning.nodes import build_nodes
 from ncclrun.planning.scalars import shorten
 from ncclrun.planning.strictyaml import Document, Path, load
 
+MAX_SHOWN = 100
 BLOCKS = ("ssh", "network", "nccl", "launch")
 MISSING: dict[str | int, str] = {
     "nodes": "the list of nodes is missing; write `nodes:` and below it a line `- host: …` for each",
@@ -38,8 +40,17 @@ def build(document: Document, source: str) -> ClusterSpec:
     file, indexes = _validate(document) if isinstance(document.data, dict) else (None, ())
     nodes = build_nodes(file, indexes, document) if file else ()
     if document.problems or file is None:
-        raise SpecError(source, tuple(sorted(set(document.problems), key=lambda p: (p.line, p.column, p.path))))
+        raise SpecError(source, _in_order(document.problems))
     return ClusterSpec(file.name, source, file.nccl, nodes)
+
+
+def _in_order(problems: list[SpecProblem]) -> tuple[SpecProblem, ...]:
+    """By place, each once; of a file that is wrong all over, as many as a person may want to read."""
+    found = sorted(set(problems), key=lambda p: (p.line, p.column, p.path))
+    if len(found) > MAX_SHOWN:
+        rest = f"from here on there are {len(found) - MAX_SHOWN} more faults"
+        found[MAX_SHOWN:] = [replace(found[MAX_SHOWN], path="", message=rest)]
+    return tuple(found)
 
 
 def _take_env_as_written(document: Document) -> None:

@@ -172,6 +172,12 @@ nodes:
     ]
 
 
+def test_of_very_many_faults_the_first_hundred_are_shown() -> None:
+    found = faults("nodes: [a]\n" + "".join(f"x{number}: 1\n" for number in range(150)))
+    assert len(found) == 101
+    assert found[-1] == (102, 1, "", "from here on there are 50 more faults")
+
+
 def test_the_message_names_the_file_line_column_and_field() -> None:
     with pytest.raises(SpecError) as caught:
         parse_cluster("nodes: [a]\nssh: {prot: 1}\n", "lab/cluster.yaml")
@@ -200,7 +206,7 @@ def test_variables_arrive_as_they_are_written(written: str, value: str) -> None:
     assert spec.nodes[0].launch.env == {"A": value}
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_mutilated_file_loads_or_says_why(data: st.DataObject) -> None:
     text = FULL
@@ -230,7 +236,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(["name", "ssh", "network", "nccl", "launch", "nodes"]), values))
 def test_any_shape_of_data_loads_or_says_why(blocks: dict[str, str]) -> None:
     text = "".join(f"{key}: {value}\n" for key, value in blocks.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncclrun.model.cluster import ClusterSpec
@@ -116,6 +116,7 @@ def test_yaml_is_no_hostfile(text: str) -> None:
     assert not is_hostfile(text)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab1:=@[]-,# \n", max_size=40))
 def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
     for parse in (parse_hostfile, parse_hosts):

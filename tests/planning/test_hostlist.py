@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncclrun.planning.hostlist import (
@@ -67,6 +67,7 @@ class TestExpand:
         assert isinstance(caught.value, HostlistError)
         assert caught.value.exit_code == 2
 
+    @settings(deadline=None)
     @given(before=plain, after=plain, first=st.integers(0, 2000), count=st.integers(1, 50), width=st.integers(1, 6))
     def test_gives_back_what_a_range_was_made_of(
         self, before: str, after: str, first: int, count: int, width: int
@@ -75,6 +76,7 @@ class TestExpand:
         assert expand(f"{before}[{numbers[0]}-{numbers[-1]}]{after}") == [before + n + after for n in numbers]
         assert expand(f"{before}[{','.join(numbers)}]{after}") == [before + n + after for n in numbers]
 
+    @settings(deadline=None)
     @given(st.text(alphabet="ag[]-,019:", max_size=14))
     def test_any_text_expands_to_distinct_names_or_is_refused(self, text: str) -> None:
         try:
@@ -135,6 +137,7 @@ class TestSelect:
         with pytest.raises(HostlistError, match=words):
             select(sel, NAMES)
 
+    @settings(deadline=None)
     @given(st.lists(st.integers(0, 30), min_size=1, unique=True), st.data())
     def test_finds_every_set_of_names_in_file_order(self, order: list[int], data: st.DataObject) -> None:
         names = [f"n{number}" for number in order]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncclrun.planning.strictyaml import MAX_BYTES, Document, dotted, load
@@ -167,6 +167,7 @@ class TestValues:
         assert dotted(("nodes", 0, "env", "X")) == "nodes[0].env.X"
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab01:-,[]{}&*!|>'\"#%@?~\\ \t\n", max_size=60))
 def test_any_text_gives_plain_data_or_a_problem(text: str) -> None:
     document = load(text)
@@ -177,6 +178,7 @@ def test_any_text_gives_plain_data_or_a_problem(text: str) -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_give_plain_data_or_a_problem(content: bytes) -> None:
     document = load(content)
