@@ -13,12 +13,14 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ncclrun"
 FLOORS = {"cli": 5, "console": 4, "commands": 3, "transport": 2, "planning": 1, "nccl": 1, "diagnosis": 1, "model": 0}
 PURE = ("model", "planning", "nccl", "diagnosis")
-WORLD = frozenset(
-    ("asyncio", "ctypes", "fcntl", "getpass", "glob", "http", "importlib", "io", "locale", "logging", "mmap")
-    + ("multiprocessing", "netifaces", "os", "pathlib", "platform", "pwd", "queue", "random", "resource", "sched")
-    + ("secrets", "select", "selectors", "shutil", "socket", "ssl", "subprocess", "sys", "tempfile", "threading")
-    + ("time", "urllib", "uuid")
-)
+# fmt: off
+WORLD = frozenset((
+    "asyncio", "ctypes", "fcntl", "getpass", "glob", "http", "importlib", "io", "locale", "logging", "mmap",
+    "multiprocessing", "netifaces", "os", "pathlib", "platform", "pwd", "queue", "random", "resource", "sched",
+    "secrets", "select", "selectors", "shutil", "socket", "ssl", "subprocess", "sys", "tempfile", "threading",
+    "time", "urllib", "uuid",
+))
+# fmt: on
 """What lets a module see or change the world outside its arguments."""
 CHANGES = ("update", "pop", "popitem", "clear", "setdefault", "__setitem__", "__delitem__")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -24,15 +26,20 @@ TOOLS = ("ip", "nft", "nsenter", "unshare", "setsid", "mount", "pivot_root", "ss
 _numbers = itertools.count()
 
 
+@functools.cache
 def why_not() -> str:
     """Why there can be no cluster on this machine; "" when there can be one."""
     if sys.platform != "linux":
         return "the namespace cluster needs Linux"
     if os.geteuid() != 0:
         return "the namespace cluster needs root"
-    missing = [tool for tool in TOOLS if not shutil.which(tool)]
-    needs = "the namespace cluster needs iproute2, nftables, util-linux and openssh-server"
-    return f"{needs}; not found: {', '.join(missing)}" if missing else ""
+    if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
+        needs = "the namespace cluster needs iproute2, nftables, util-linux and openssh-server"
+        return f"{needs}; not found: {', '.join(missing)}"
+    # Root in a container may lack the right to make namespaces and mounts.
+    trial = ["unshare", "--mount", "--net", "--pid", "--fork", "mount", "-t", "tmpfs", "trial", "/tmp"]
+    done = subprocess.run(trial, capture_output=True, text=True, check=False)
+    return f"the namespace cluster needs the right to make namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 
 class Cluster:

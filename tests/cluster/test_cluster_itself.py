@@ -187,8 +187,8 @@ class TestFaults:
             assert session.stdout.readline() == "before\n"
             assert host.stop_sshd_sessions() >= 1
             print("stopped", file=session.stdin, flush=True)
-            states = [host.path(f"/proc/{p}/stat") for p in _inner_pids(host, "sshd: ")]
-            assert any(") T " in path.read_text() for path in states)
+            stopped = [p.command for p in host.processes() if ") T " in Path(f"/proc/{p.pid}/stat").read_text()]
+            assert any(command.startswith("sshd") for command in stopped)
             host.continue_sshd_sessions()
             assert session.stdout.readline() == "stopped\n"
             session.stdin.close()
@@ -381,9 +381,3 @@ class TestTorchByHand:
         assert all(run.returncode != 0 for run in runs)
         assert "remote=[127.0.1.1]" in said
         assert "sum 2" not in said
-
-
-def _inner_pids(host: Host, text: str) -> list[int]:
-    """Process ids, as the host itself counts, of processes whose command line has ``text``."""
-    listed = host.exec(["ps", "-eo", "pid,args"], check=True).stdout.splitlines()
-    return [int(line.split()[0]) for line in listed if text in line]
