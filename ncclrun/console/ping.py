@@ -1,0 +1,78 @@
+"""The table of `ping`: a row a node as its answer comes, and below it every problem with its remedy."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ncclrun.console.notes import Note, problem
+from ncclrun.console.sanitize import one_line
+from ncclrun.console.tables import table_text
+from ncclrun.console.words import count, duration
+from ncclrun.model.events import Pinged
+
+HEADS = ("node", "fit", "ssh", "host name", "interface", "address", "gpus", "python", "torch", "nccl", "clock")
+SPARE = ("clock", "host name", "nccl", "gpus", "python", "torch")
+WIDTHS = (16, 4, 7, 16, 12, 16, 18, 7, 14, 8, 9)
+"""Of a pipe, where a row is written before the next is known."""
+
+
+class PingBoard:
+    """All answers so far."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Pinged] = {}
+
+    def add(self, event: Pinged) -> None:
+        """Takes one answer; a later one of the same node replaces it."""
+        self._answers[event.node_rank] = event
+
+    def table(self, width: int | None) -> str:
+        """The table as lines, in order of node_rank; "" without answers."""
+        answers = [self._answers[at] for at in sorted(self._answers)]
+        styles = ["" if answer.fit else "red" for answer in answers]
+        rows = [_cells(answer) for answer in answers]
+        return table_text(HEADS, rows, width=width, styles=styles, spare=SPARE) if answers else ""
+
+    def verdict(self) -> list[Note]:
+        """Every problem and how many nodes are fit; [] without answers."""
+        answers = [self._answers[at] for at in sorted(self._answers)]
+        notes = [
+            note
+            for answer in answers
+            for found in answer.problems
+            for note in problem(found.level, f"{answer.node}: {found.message}", found.fix)
+        ]
+        fit = sum(answer.fit for answer in answers)
+        if fit == len(answers):
+            return [*notes, Note("good", f"all {count(fit, 'node')} fit")] if answers else []
+        return [*notes, Note("error", f"{len(answers) - fit} of {count(len(answers), 'node')} not fit")]
+
+
+def head_line() -> str:
+    """The heads for a pipe."""
+    return _aligned(HEADS)
+
+
+def row_line(event: Pinged) -> str:
+    """One answer for a pipe."""
+    return _aligned([one_line(cell) or "-" for cell in _cells(event)])
+
+
+def _aligned(cells: tuple[str, ...] | list[str]) -> str:
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, WIDTHS, strict=True)).rstrip() + "\n"
+
+
+def _cells(event: Pinged) -> list[str]:
+    return [
+        event.node,
+        "yes" if event.fit else "NO",
+        "" if event.seconds is None else duration(event.seconds),
+        event.hostname,
+        event.interface,
+        event.address,
+        ", ".join(f"{number} x {name.removeprefix('NVIDIA ')}" for name, number in Counter(event.gpus).items()),
+        event.python,
+        event.torch,
+        event.nccl,
+        "" if event.clock_offset is None else f"{event.clock_offset:+.3f} s",
+    ]

@@ -1,0 +1,49 @@
+"""The view for pipes and files: logs and results on stdout, all else on stderr, without colours."""
+
+from __future__ import annotations
+
+import time
+
+from ncclrun.console.dryrun import plan_text
+from ncclrun.console.labels import Labels
+from ncclrun.console.notes import render
+from ncclrun.console.output import Output
+from ncclrun.console.ping import PingBoard, head_line, row_line
+from ncclrun.console.progress import Progress
+from ncclrun.console.report import report
+from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, RunCreated
+
+
+class PlainView:
+    """Progress bars show only when they end; what is waited for is not shown at all."""
+
+    def __init__(self, stdout: Output, stderr: Output, *, plan: bool = False) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self._plan = plan
+        self._labels = Labels()
+        self._progress = Progress(time.monotonic)
+        self._board = PingBoard()
+        self._headed = False
+
+    def show(self, event: Event) -> None:
+        """One event; raises OutputClosed when a reader has left."""
+        if isinstance(event, Log):
+            if not event.partial:
+                self._stdout.write(self._labels.lines(event))
+            return
+        if isinstance(event, (RunCreated, Planned)):
+            self._labels.learn(event)
+        self._stderr.write(render(self._progress.note(event), colors=False))
+        if isinstance(event, Planned) and self._plan:
+            self._stdout.write(plan_text(event))
+        elif isinstance(event, Pinged):
+            self._board.add(event)
+            self._stdout.write(("" if self._headed else head_line()) + row_line(event))
+            self._headed = True
+        elif isinstance(event, Ended):
+            self._stderr.write(report(event, width=None))
+
+    def close(self) -> None:
+        """Says what ping found; nothing else is held back."""
+        self._stderr.write(render(self._board.verdict(), colors=False))

@@ -1,0 +1,171 @@
+"""Keeps count of a launch as its events pass: what is worth a line, and what is being waited for right now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ncclrun.console.notes import Note, problem
+from ncclrun.console.words import clock_time, count, duration, names, size
+from ncclrun.model.events import (
+    CodeSent,
+    Connected,
+    Ended,
+    Event,
+    Failure,
+    NodeState,
+    Planned,
+    Prepared,
+    Refused,
+    Resolved,
+    RunCreated,
+    Stopping,
+    Unreachable,
+    Warn,
+)
+
+
+class Progress:
+    """``note`` takes every event and says what is worth a line; ``live`` is the one line on what is waited for."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._nodes: list[str] = []
+        self._phase = ""
+        self._since = clock()
+        self._waiting: list[str] = []
+        """Nodes that this phase still waits for."""
+        self._networks: dict[tuple[str, str], list[str]] = {}
+        self._states: dict[str, str] = {}
+        self._grace = 0.0
+        self._handlers: dict[type, Callable[..., list[Note]]] = {
+            RunCreated: self._run,
+            Connected: self._connected,
+            Unreachable: self._unreachable,
+            Resolved: self._resolved,
+            Planned: self._planned,
+            CodeSent: self._code,
+            Prepared: self._prepared,
+            Refused: self._refused,
+            NodeState: self._state,
+            Stopping: self._stopping,
+            Warn: self._warning,
+            Failure: self._failure,
+            Ended: self._ended,
+        }
+
+    def note(self, event: Event) -> list[Note]:
+        """What to say about the event; [] for most."""
+        handler = self._handlers.get(type(event))
+        return handler(event) if handler else []
+
+    def live(self) -> str:
+        """``connecting 3/4: waiting for gpu7 (4 s)``; "" when nothing is being waited for."""
+        if not self._phase or not self._waiting:
+            return ""
+        waited = self._clock() - self._since
+        if self._phase == "stopping":
+            ended = [node for node in self._nodes if self._states.get(node) == "ended"]
+            done = f"{names(ended)} ended, " if ended else ""
+            return f"stopping: {done}{names(self._waiting)} waiting {waited:.0f} s of {self._grace:.0f}"
+        done_count = len(self._nodes) - len(self._waiting)
+        return f"{self._phase} {done_count}/{len(self._nodes)}: waiting for {names(self._waiting)} ({waited:.0f} s)"
+
+    def _enter(self, phase: str, waiting: list[str]) -> None:
+        self._phase, self._waiting, self._since = phase, waiting, self._clock()
+
+    def _done(self, node: str) -> bool:
+        """Takes a node off the list; whether it was the last."""
+        if node not in self._waiting:
+            return False
+        self._waiting.remove(node)
+        return not self._waiting
+
+    # --- before the start
+
+    def _run(self, event: RunCreated) -> list[Note]:
+        self._nodes = list(event.nodes)
+        self._enter("connecting", list(event.nodes))
+        return [Note("info", f"run {event.run_id} on {event.cluster}: {count(event.nnodes, 'node')}")]
+
+    def _connected(self, event: Connected) -> list[Note]:
+        if not self._done(event.node):
+            return []
+        took = duration(self._clock() - self._since)
+        return [Note("info", f"{count(len(self._nodes), 'node')} connected in {took}")]
+
+    def _unreachable(self, event: Unreachable) -> list[Note]:
+        self._done(event.node)
+        return problem("error", f"{_place(event.node, event.host)}: {event.message}", event.fix)
+
+    def _resolved(self, event: Resolved) -> list[Note]:
+        self._networks.setdefault((event.interface, event.why), []).append(event.node)
+        return []
+
+    def _planned(self, event: Planned) -> list[Note]:
+        if not self._nodes:
+            self._nodes = [str(node["node"]) for node in event.nodes]
+        self._enter("preparing", list(self._nodes))
+        port = event.master_port or "a free port"
+        ranks = f"{count(event.world_size, 'rank')} on {count(len(event.nodes), 'node')}"
+        notes = [
+            Note("info", f"network: {interface} on {names(nodes)} ({why})")
+            for (interface, why), nodes in self._networks.items()
+        ]
+        return [*notes, Note("info", f"plan: {ranks} by {event.launcher}, master {event.master_addr}, {port}")]
+
+    def _code(self, event: CodeSent) -> list[Note]:
+        where = f"sent to {names(event.sent_to)}" if event.sent_to else "all nodes have it already"
+        return [Note("info", f"code: {event.directory}, {count(event.files, 'file')}, {size(event.size)}; {where}")]
+
+    def _prepared(self, event: Prepared) -> list[Note]:
+        if self._done(event.node):
+            self._enter("starting", list(self._nodes))
+        return []
+
+    def _refused(self, event: Refused) -> list[Note]:
+        self._done(event.node)
+        return problem("error", f"{event.node} can't prepare: {event.message}", event.fix)
+
+    # --- while it runs
+
+    def _state(self, event: NodeState) -> list[Note]:
+        before, self._states[event.node] = self._states.get(event.node), event.state
+        if event.state == "unknown":
+            since = clock_time(event.since)
+            text = f"{event.node} does not answer since {since} ({event.reason}); what runs there may well go on"
+            return [Note("warning", text)]
+        if event.state == "running" and before == "unknown":
+            return [Note("good", f"{event.node} answers again")]
+        if event.state == "running" and self._phase == "starting" and self._done(event.node):
+            return [Note("good", f"running on {count(len(self._nodes), 'node')}")]
+        if event.state == "ended":
+            if self._phase == "stopping":
+                self._done(event.node)
+            elif event.reason not in ("", "finished"):
+                return [Note("warning", f"{event.node} ended: {event.reason}")]
+        return []
+
+    def _stopping(self, event: Stopping) -> list[Note]:
+        if not self._nodes:
+            self._nodes = list(event.nodes)
+        self._grace = event.grace
+        self._enter("stopping", [node for node in event.nodes if self._states.get(node) != "ended"])
+        if event.how == "kill":
+            return [Note("warning", f"killing {names(event.nodes)}: {event.reason}")]
+        grace = f"SIGTERM, then SIGKILL after {event.grace:.0f} s"
+        return [Note("warning", f"stopping {names(event.nodes)}: {event.reason} ({grace})")]
+
+    def _warning(self, event: Warn) -> list[Note]:
+        return problem("warning", f"{event.node}: {event.text}" if event.node else event.text, event.fix)
+
+    def _failure(self, event: Failure) -> list[Note]:
+        self._enter("", [])
+        return problem("error", event.message, event.fix)
+
+    def _ended(self, event: Ended) -> list[Note]:
+        self._enter("", [])
+        return []
+
+
+def _place(node: str, host: str) -> str:
+    return node if host in ("", node) else f"{node} ({host})"

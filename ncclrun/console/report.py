@@ -1,0 +1,80 @@
+"""The end of a run as people read it: a row a node, and on failure one paragraph that says where to look."""
+
+from __future__ import annotations
+
+from ncclrun.console.notes import Level, Note, render
+from ncclrun.console.tables import table_text
+from ncclrun.console.words import count, duration
+from ncclrun.model.events import Cause, Ended, NodeSummary
+
+HEADS = ("node", "host", "ranks", "state", "exit", "time", "left behind", "")
+SPARE = ("host", "time", "ranks")
+TAIL_LINES = 20
+VICTIMS = 8
+_STYLES = {"failed": "red", "unknown": "yellow", "lost": "yellow", "running": "yellow"}
+
+
+def report(event: Ended, *, width: int | None) -> str:
+    """Table, cause and verdict as lines; ``width`` of the terminal in columns, None for a pipe (no colours then)."""
+    colors = width is not None
+    text = ""
+    if event.nodes:
+        rows = [_row(node) for node in event.nodes]
+        styles = [_style(node) for node in event.nodes]
+        text = "\n" + table_text(HEADS, rows, width=width, styles=styles, spare=SPARE) + "\n"
+    if event.cause is not None:
+        text += render(_cause(event, event.cause), colors=colors)
+    return text + render(_verdict(event), colors=colors)
+
+
+def _row(node: NodeSummary) -> list[str]:
+    left = "nothing" if node.confirmed else "UNCONFIRMED"
+    host = "" if node.host == node.node else node.host
+    time = "" if node.seconds is None else duration(node.seconds)
+    return [node.node, host, node.ranks, node.state, node.exit, time, left, node.detail]
+
+
+def _style(node: NodeSummary) -> str:
+    return _STYLES.get(node.state, "" if node.confirmed else "yellow")
+
+
+def _cause(event: Ended, cause: Cause) -> list[Note]:
+    """Who broke first and how, its last words, what followed from it, and where the rest can be read."""
+    where = cause.node if cause.host in ("", cause.node) else f"{cause.node} ({cause.host})"
+    who = f"rank {cause.rank} on {where}" if cause.rank is not None else where
+    notes = [Note("error", f"{who} failed first: {cause.how}")]
+    if cause.exception:
+        notes.append(Note("more", cause.exception))
+    if tail := _folded(cause):
+        notes.append(Note("more", "\n".join(f"| {line}" for line in tail)))
+    if cause.hint:
+        notes.append(Note("more", cause.hint))
+    if event.victims:
+        shown = list(event.victims[:VICTIMS])
+        if len(event.victims) > VICTIMS:
+            shown.append(f"and {len(event.victims) - VICTIMS} more")
+        notes.append(Note("more", "as a consequence: " + "; ".join(shown)))
+    which = f"--rank {cause.rank}" if cause.rank is not None else f"--node {cause.node_rank}"
+    notes.append(Note("more", f"its log:  ncclrun logs {event.run_id} {which}"))
+    if event.directory:
+        notes.append(Note("more", f"all logs: {event.directory}"))
+    return notes
+
+
+def _folded(cause: Cause) -> list[str]:
+    """The last lines, without the exception that stands above them already."""
+    tail = list(cause.tail)
+    if tail and tail[-1] == cause.exception:
+        tail.pop()
+    if len(tail) > TAIL_LINES:
+        return [f"… {count(len(tail) - TAIL_LINES + 1, 'line')} before", *tail[-TAIL_LINES + 1 :]]
+    return tail
+
+
+def _verdict(event: Ended) -> list[Note]:
+    unconfirmed = [node.node for node in event.nodes if not node.confirmed]
+    notes = []
+    if unconfirmed:
+        notes.append(Note("warning", f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"))
+    level: Level = "good" if event.exit_code == 0 else "info"
+    return [*notes, Note(level, f"{event.reason} after {duration(event.seconds)}, exit code {event.exit_code}")]

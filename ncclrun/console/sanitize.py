@@ -1,0 +1,54 @@
+"""Makes what strangers wrote harmless on a terminal: nothing moves the cursor, hides text or answers back."""
+
+from __future__ import annotations
+
+import re
+
+RESET = "\x1b[0m"
+
+_SGR = r"\x1b\[[0-9;:]{0,40}m"
+_ERASE = r"\x1b\[0?K"
+_ODD = re.compile(
+    f"{_SGR}|{_ERASE}|"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and line feed, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the direction of what follows
+    "\u2028\u2029\ufeff"  # separators that some terminals break at, the mark of byte order
+    "\ud800-\udfff]"  # surrogates, which no encoder takes
+)
+
+
+def sanitize(text: str, *, colors: bool) -> str:
+    """``text`` with every control character made visible; line feeds and tabs stay.
+
+    With ``colors`` SGR sequences stay too and each line that has one ends with a reset; without, they are taken out. An
+    "erase to the end of the line" has nothing to erase here and is always taken out.
+    """
+    if _ODD.search(text) is None:
+        return text
+    text = _ODD.sub(_keep_colors if colors else _visible, text)
+    if colors and "\x1b" in text:
+        return "\n".join([line + RESET if "\x1b" in line else line for line in text.split("\n")])
+    return text
+
+
+def one_line(text: str) -> str:
+    """``text`` for a place where neither colours nor line ends belong, such as a cell of a table."""
+    return sanitize(text.replace("\n", " ").replace("\t", " "), colors=False)
+
+
+def _keep_colors(match: re.Match[str]) -> str:
+    found = match[0]
+    return found if found.endswith("m") and found[0] == "\x1b" else _visible(match)
+
+
+def _visible(match: re.Match[str]) -> str:
+    """C0 by their pictures (``␛``), the rest as Python would write them (``\\x9b``)."""
+    found = match[0]
+    if len(found) > 1:
+        return ""
+    code = ord(found)
+    if code < ord(" "):
+        return chr(0x2400 + code)
+    if code == ord("\x7f"):
+        return "\u2421"
+    return f"\\x{code:02x}" if code <= ord("\xff") else f"\\u{code:04x}"

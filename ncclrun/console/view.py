@@ -1,0 +1,87 @@
+"""The one way in: chooses how events are shown, by what stdout and stderr are and what the user asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Protocol, TextIO
+
+from ncclrun.console.jsonl import JsonView
+from ncclrun.console.output import Output
+from ncclrun.model.events import Event, Log
+
+
+class View(Protocol):
+    """Shows events; made by ``make_view``."""
+
+    def show(self, event: Event) -> None:
+        """One event. Raises OutputClosed, once, when nobody reads the output any more; afterwards it is dropped."""
+
+    def close(self) -> None:
+        """Writes what is held back and leaves the terminal as it was; raises OutputClosed like ``show``."""
+
+
+def make_view(
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    json: bool,
+    ranks: frozenset[int] | None = None,
+    plan: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> View:
+    """The view for these streams.
+
+    JSON lines on stdout with ``json``; a live view when both streams are a terminal that can move its cursor; else
+    plain lines, logs and results on stdout and all else on stderr. Only workers in ``ranks`` are shown (None: all);
+    launchers always are. ``plan`` shows the plan in full (`--dry-run`).
+    """
+    view = _choose(stdout, stderr, json=json, plan=plan, environ=environ)
+    return view if ranks is None else _Selected(view, ranks)
+
+
+def _choose(stdout: TextIO, stderr: TextIO, *, json: bool, plan: bool, environ: Mapping[str, str]) -> View:
+    if json:
+        return JsonView(Output(stdout))
+    # rich takes 0.1 s to import, and neither `--help` nor `--json` needs it.
+    if _is_live(stdout, environ) and _is_live(stderr, environ):
+        from ncclrun.console.terminal import TerminalView
+
+        return TerminalView(Output(stdout), colors=_colors(environ), size=partial(_size, stdout), plan=plan)
+    from ncclrun.console.plain import PlainView
+
+    return PlainView(Output(stdout), Output(stderr), plan=plan)
+
+
+class _Selected:
+    """Another view without the lines of some workers."""
+
+    def __init__(self, view: View, ranks: frozenset[int]) -> None:
+        self._view = view
+        self._ranks = ranks
+
+    def show(self, event: Event) -> None:
+        if not isinstance(event, Log) or event.rank is None or event.rank in self._ranks:
+            self._view.show(event)
+
+    def close(self) -> None:
+        self._view.close()
+
+
+def _is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    return stream.isatty() and environ.get("TERM", "") not in ("", "dumb", "unknown") and not environ.get("NO_COLOR")
+
+
+def _size(stream: TextIO) -> tuple[int, int]:
+    """Columns and rows as they are now; 80 by 24 where the terminal does not know."""
+    try:
+        columns, rows = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return columns or 80, rows or 24
+
+
+def _colors(environ: Mapping[str, str]) -> int:
+    rich_terminal = "256" in environ.get("TERM", "") or environ.get("COLORTERM")
+    return 256 if rich_terminal else 8

@@ -1,0 +1,60 @@
+"""Small pieces of text that several views share: times, sizes, lists of names, shell words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def duration(seconds: float) -> str:
+    """``0.42 s``, ``12 s``, ``3 min 05 s``, ``2 h 07 min``."""
+    if seconds < 10:  # people look at the fractions only of short times
+        return f"{seconds:.2g} s" if seconds >= 1 else f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def size(count: int) -> str:
+    """Bytes as ``812 B``, ``34 kB``, ``1.2 MB``."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"
+
+
+def names(all_names: Sequence[str], limit: int = 4) -> str:
+    """``a, b, c and 12 more``."""
+    shown = ", ".join(all_names[:limit])
+    return f"{shown} and {len(all_names) - limit} more" if len(all_names) > limit else shown
+
+
+def count(number: int, noun: str) -> str:
+    """``1 node``, ``3 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def clock_time(seconds: float) -> str:
+    """Unix time as the wall clock here shows it, ``14:03:27``."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
+
+
+def shell_word(text: str) -> str:
+    """``text`` as one word that may be pasted into bash, on one line and without control characters."""
+    if not _CONTROL.search(text):
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + _CONTROL.sub(_escape, escaped) + "'"
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return {"\n": "\\n", "\t": "\\t"}.get(match[0], f"\\x{code:02x}" if code < ord("\x80") else f"\\u{code:04x}")
