@@ -62,10 +62,10 @@ class TerminalView:
                 trouble, self._trouble = self._trouble, None
                 raise trouble
             if isinstance(event, Log):
-                self._log(event)
+                self._log(event)  # a bar is drawn at the next tick
             else:
                 self._other(event)
-            self._screen.footer(self._footer())
+                self._screen.footer(self._footer())
         if self._ticking and self._thread is None:
             self._thread = threading.Thread(target=self._run, daemon=True, name="console")
             self._thread.start()

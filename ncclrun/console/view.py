@@ -9,7 +9,8 @@ from typing import Protocol, TextIO
 
 from ncclrun.console.jsonl import JsonView
 from ncclrun.console.output import Output
-from ncclrun.model.events import Event, Log
+from ncclrun.model.events import Event, Log, Planned
+from ncclrun.planning.hostlist import select_ranks
 
 
 class View(Protocol):
@@ -27,15 +28,15 @@ def make_view(
     stderr: TextIO,
     *,
     json: bool,
-    ranks: frozenset[int] | None = None,
+    ranks: str | None = None,
     plan: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> View:
     """The view for these streams.
 
     JSON lines on stdout with ``json``; a live view when both streams are a terminal that can move its cursor; else
-    plain lines, logs and results on stdout and all else on stderr. Only workers in ``ranks`` are shown (None: all);
-    launchers always are. ``plan`` shows the plan in full (`--dry-run`).
+    plain lines, logs and results on stdout and all else on stderr. Only workers in the selection ``ranks``
+    (``0-3``, ``!5``; None: all) are shown; launchers always are. ``plan`` shows the plan in full (`--dry-run`).
     """
     view = _choose(stdout, stderr, json=json, plan=plan, environ=environ)
     return view if ranks is None else _Selected(view, ranks)
@@ -57,11 +58,14 @@ def _choose(stdout: TextIO, stderr: TextIO, *, json: bool, plan: bool, environ: 
 class _Selected:
     """Another view without the lines of some workers."""
 
-    def __init__(self, view: View, ranks: frozenset[int]) -> None:
+    def __init__(self, view: View, selection: str) -> None:
         self._view = view
-        self._ranks = ranks
+        self._selection = selection
+        self._ranks: frozenset[int] = frozenset()
 
     def show(self, event: Event) -> None:
+        if isinstance(event, Planned):  # only now is it known which ranks there are
+            self._ranks = frozenset(select_ranks(self._selection, event.world_size))
         if not isinstance(event, Log) or event.rank is None or event.rank in self._ranks:
             self._view.show(event)
 

@@ -18,7 +18,7 @@ from ncclrun.console.output import OutputClosed
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
 from ncclrun.console.view import make_view
-from tests.console.samples import RUN, log
+from tests.console.samples import PLAN, RUN, log
 
 
 @contextmanager
@@ -67,8 +67,8 @@ class TestTheChoice:
 
 def test_only_the_chosen_ranks_and_the_launchers_are_shown() -> None:
     out = io.StringIO()
-    view = make_view(out, io.StringIO(), json=False, ranks=frozenset({1}))
-    for event in (log(0, "no"), log(1, "yes"), log(None, "launcher")):
+    view = make_view(out, io.StringIO(), json=False, ranks="1")
+    for event in (PLAN, log(0, "no"), log(1, "yes"), log(None, "launcher")):
         view.show(event)
     view.close()
     assert out.getvalue() == "gpu1 1 | yes\ngpu1 - | launcher\n"

@@ -132,7 +132,7 @@ class TestATerminal:
     def test_takes_the_bars_of_a_node_that_has_ended_away(self) -> None:
         live = Live()
         shown = live.show(log(0, "10%", partial=True), log(2, "10%", partial=True), state(0, "ended", "finished"))
-        assert shown == ["b    2 | 10%"]
+        assert shown == ["b 2 | 10%"]
 
     def test_shows_how_far_a_stop_is(self) -> None:
         live = Live()
