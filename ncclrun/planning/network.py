@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
@@ -14,8 +15,11 @@ from ncclrun.model.plan import Endpoint
 
 IPNetwork = IPv4Network | IPv6Network
 
+FAMILIES = ("ipv4", "ipv6")
+"""In the order in which they are tried."""
 CONTAINER_BRIDGE = re.compile(
-    r"docker\d|virbr\d|br-[0-9a-f]{12}\Z|veth|lxcbr\d|lxdbr\d|podman\d|cni\d|cni-podman|flannel|cali|cilium|kube-|nodelocaldns"
+    r"docker\d|docker_gwbridge|virbr\d|br-[0-9a-f]{12}\Z|veth|lxcbr\d|lxdbr\d|incusbr\d|podman\d|nerdctl\d|cni\d|cni-podman"
+    r"|flannel|cali|cilium|weave|kube-|nodelocaldns|vboxnet\d|vmnet\d"
 )
 """Names that container and virtual machine software gives to networks which end inside their own host."""
 
@@ -30,7 +34,12 @@ class Candidate:
     prefix: int
     rejected: str
 
-    @property
+    @cached_property
+    def ip(self) -> IPv4Address | IPv6Address:
+        """The address to reckon with."""
+        return ip_address(self.address)
+
+    @cached_property
     def network(self) -> IPNetwork:
         """The subnet that this address and its prefix announce."""
         return ip_network(f"{self.address}/{self.prefix}", strict=False)
@@ -38,29 +47,32 @@ class Candidate:
     @property
     def family(self) -> str:
         """``ipv4`` or ``ipv6``."""
-        return "ipv6" if ":" in self.address else "ipv4"
+        return f"ipv{self.ip.version}"
+
+
+Row = Sequence[Candidate]
+"""Candidates of one node."""
 
 
 def choose_endpoints(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[Endpoint, ...]:
     """One endpoint a node, in order. Raises PlanError with the candidates when there is no answer or several."""
     table = all_candidates(nodes, facts)
     _refuse_impossible_wishes(nodes, table)
-    if len({fact.machine for fact in facts}) == 1 and not any(_wished(node) for node in nodes):
-        return _one_machine(nodes, table)
-    usable = {node.name: [c for c in row if not c.rejected] for node, row in zip(nodes, table, strict=True)}
-    for family in ("ipv4", "ipv6"):
-        answers = _shared_subnets(nodes, usable, family)
-        if len(answers) == 1:
-            (network, picks), *_ = answers.items()
-            return tuple(
-                _endpoint(node, pick, f"the subnet {network}, which all nodes share")
-                for node, pick in zip(nodes, picks, strict=True)
-            )
-        if answers:
-            raise _too_many(nodes, table, answers)
-    routed = [_single_wish(node, usable[node.name]) for node in nodes]
-    if all(routed):
-        return tuple(_endpoint(node, pick, "") for node, pick in zip(nodes, routed, strict=True) if pick)
+    if len({fact.machine for fact in facts}) == 1 and not any(_wish(node) for node in nodes):
+        return _one_machine(nodes, facts, table)
+    usable = [[c for c in row if not c.rejected] for row in table]
+    for family in FAMILIES:
+        answers = _shared_subnets(nodes, _of_family(usable, family))
+        if len(answers) > 1:
+            raise _too_many(table, answers)
+        for network, rows in answers.items():
+            picks = [_first(node, row, network) for node, row in zip(nodes, rows, strict=True)]
+            return _endpoints(nodes, picks, f"the subnet {network}, which all nodes share")
+    if all(_wish(node) for node in nodes):  # then no common subnet is asked for: the cluster may be routed
+        for family in FAMILIES:
+            rows = _of_family(usable, family)
+            if all(rows):
+                return _endpoints(nodes, [_first(n, row, n.network.subnet) for n, row in zip(nodes, rows, strict=True)])
     raise _no_answer(nodes, table, usable)
 
 
@@ -89,7 +101,7 @@ def all_candidates(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[t
     return tuple(rows)
 
 
-def candidate_table(table: Iterable[Iterable[Candidate]]) -> str:
+def candidate_table(table: Iterable[Row]) -> str:
     """Aligned plain text, a line a candidate."""
     rows = [(c.node, c.interface, f"{c.address}/{c.prefix}", c.rejected or "usable") for row in table for c in row]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
@@ -99,18 +111,15 @@ def candidate_table(table: Iterable[Iterable[Candidate]]) -> str:
     )
 
 
-def _wished(node: Node) -> bool:
-    return bool(node.address) or node.network.interface != "auto" or node.network.subnet is not None
-
-
 def _against(node: Node, interface: Interface, address: Address) -> str:
     """Why this node can't or shall not use this address, whatever the others have."""
-    network = node.network
-    if node.address and ip_address(address.address) != ip_address(node.address):
+    network, ip = node.network, ip_address(address.address)
+    link_local = address.scope == "link" or ip.is_link_local
+    if node.address and ip != ip_address(node.address):
         return f"not the address {node.address} that the cluster file wants"
     if network.interface not in ("auto", interface.name):
         return f"not the interface {network.interface} that the cluster file wants"
-    if network.subnet is not None and ip_address(address.address) not in network.subnet:
+    if network.subnet is not None and ip not in network.subnet:
         return f"not in {network.subnet}, which the cluster file wants"
     if network.family not in ("auto", address.family):
         return f"not {network.family}, which the cluster file wants"
@@ -118,86 +127,95 @@ def _against(node: Node, interface: Interface, address: Address) -> str:
         return "interface is down"
     if not interface.running:
         return "interface has no carrier"
+    if link_local and address.family == "ipv6":
+        return "link-local: nobody else can use it without naming a zone"
     if node.address or network.interface != "auto":
         return ""
     if interface.loopback:
         return "loopback: ends in this host"
     if CONTAINER_BRIDGE.match(interface.name):
         return "container or VM bridge: ends in this host"
-    if address.scope == "link":
-        return "link-local"
-    return ""
+    return "link-local" if link_local else ""
 
 
 def _elsewhere(owners: Mapping[str, str], machine: str) -> str:
     others = [name for other, name in owners.items() if other != machine]
-    return f"{', '.join(others)} has the same address" if others else ""
+    if len(others) > 1:
+        return f"{others[0]} and {len(others) - 1} more have the same address"
+    return f"{others[0]} has the same address" if others else ""
 
 
-def _one_machine(nodes: Sequence[Node], table: Sequence[Sequence[Candidate]]) -> tuple[Endpoint, ...]:
+def _one_machine(nodes: Sequence[Node], facts: Sequence[NodeFacts], table: Sequence[Row]) -> tuple[Endpoint, ...]:
     """All nodes are one machine: its loopback joins them whatever the network does."""
     wanted = "::1" if any(node.network.family == "ipv6" for node in nodes) else "127.0.0.1"
-    endpoints = []
-    for node, row in zip(nodes, table, strict=True):
-        loopback = next((c for c in row if c.address == wanted), None)
+    picks = []
+    for node, fact, row in zip(nodes, facts, table, strict=True):
+        up = {interface.name for interface in fact.interfaces if interface.up}
+        loopback = next((c for c in row if c.address == wanted and c.interface in up), None)
         if loopback is None:
             raise PlanError(
                 f"{node.name}: no loopback address {wanted}, and all nodes are one machine\n{candidate_table([row])}",
                 fix="bring the loopback up (ip link set lo up), or name an interface:  network: {interface: NAME}",
             )
-        endpoints.append(_endpoint(node, loopback, "all nodes are one machine"))
-    return tuple(endpoints)
+        picks.append(loopback)
+    return _endpoints(nodes, picks, "all nodes are one machine")
 
 
-def _shared_subnets(
-    nodes: Sequence[Node], usable: Mapping[str, list[Candidate]], family: str
-) -> dict[IPNetwork, tuple[Candidate, ...]]:
-    """The subnets in which every node has an address, with each node's first address there; twins are told once.
+def _of_family(usable: Iterable[Row], family: str) -> list[Row]:
+    return [[c for c in row if c.family == family] for row in usable]
 
-    A node with two interfaces in one subnet counts as two answers: it appears under the subnet once for each interface.
+
+def _shared_subnets(nodes: Sequence[Node], usable: Sequence[Row]) -> dict[IPNetwork, list[Row]]:
+    """The subnets in which every node has an address, each with every node's addresses there.
+
+    Where subnets lie within each other, an address counts for the narrowest of them alone, as routing has it; so one
+    network that nodes announce with different prefix lengths is one answer.
     """
-    networks: dict[IPNetwork, None] = {node.network.subnet: None for node in nodes if node.network.subnet is not None}
-    networks.update({c.network: None for row in usable.values() for c in row if c.family == family})
-    answers: dict[IPNetwork, tuple[Candidate, ...]] = {}
-    for network in networks:
-        picks = [_in_network(usable[node.name], network, family) for node in nodes]
-        if not all(picks):
-            continue
-        first = tuple(row[0] for row in picks)
-        if first not in answers.values():
-            answers[network] = first
-        crowded = next((row for row in picks if len({c.interface for c in row}) > 1), None)
-        if crowded:
-            raise _two_in_one_subnet(network, crowded)
-    return answers
+    wishes = (node.network.subnet for node in nodes if node.network.subnet is not None)
+    networks = dict.fromkeys([*wishes, *(c.network for row in usable for c in row)])
+    answers: dict[IPNetwork, list[Row]] = {}
+    for network in sorted(networks, key=lambda network: -network.prefixlen):
+        rows: list[Row] = []
+        for row in usable:
+            inside = [c for c in row if c.ip in network and not any(c.ip in narrower for narrower in answers)]
+            if not inside:  # with a subnet for each node (/32 in clouds) most end here: going on would cost minutes
+                break
+            rows.append(inside)
+        else:
+            answers[network] = rows
+    return {network: answers[network] for network in networks if network in answers}
 
 
-def _in_network(row: Iterable[Candidate], network: IPNetwork, family: str) -> list[Candidate]:
-    return [c for c in row if c.family == family and ip_address(c.address) in network]
+def _first(node: Node, row: Row, network: IPNetwork | None) -> Candidate:
+    """The node's first address of those that are equally good; on several interfaces they are not."""
+    if len({c.interface for c in row}) > 1:
+        raise _several_interfaces(node, row, network)
+    return row[0]
 
 
-def _single_wish(node: Node, row: Sequence[Candidate]) -> Candidate | None:
-    """The interface that the user named: then no common subnet is asked for (a routed cluster)."""
-    named = bool(node.address) or node.network.interface != "auto"
-    ordered = sorted(row, key=lambda c: (c.family == "ipv6", ip_address(c.address).is_link_local))
-    return ordered[0] if named and ordered else None
+def _endpoints(nodes: Sequence[Node], picks: Iterable[Candidate], why: str = "") -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(interface=pick.interface, address=pick.address, why=_wish(node) or why)
+        for node, pick in zip(nodes, picks, strict=True)
+    )
 
 
-def _endpoint(node: Node, pick: Candidate, why: str) -> Endpoint:
+def _wish(node: Node) -> str:
+    """The wish that decided, "" if there is none."""
     if node.address:
-        why = "the cluster file names the address"
-    elif node.network.interface != "auto":
-        why = "the cluster file names the interface"
-    elif node.network.subnet is not None:
-        why = f"the cluster file names the subnet {node.network.subnet}"
-    return Endpoint(interface=pick.interface, address=pick.address, why=why)
+        return "the cluster file names the address"
+    if node.network.interface != "auto":
+        return "the cluster file names the interface"
+    if node.network.subnet is not None:
+        return f"the cluster file names the subnet {node.network.subnet}"
+    return ""
 
 
-def _refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Sequence[Candidate]]) -> None:
+def _refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> None:
     """All nodes at once whose own wish leaves them nothing."""
     problems, rows = [], []
     for node, row in zip(nodes, table, strict=True):
-        if _wished(node) and all(c.rejected for c in row):
+        if _wish(node) and all(c.rejected for c in row):
             wish = node.address or (
                 node.network.interface if node.network.interface != "auto" else f"an address in {node.network.subnet}"
             )
@@ -210,19 +228,18 @@ def _refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Sequence[Ca
         )
 
 
-def _two_in_one_subnet(network: IPNetwork, row: Sequence[Candidate]) -> PlanError:
+def _several_interfaces(node: Node, row: Row, network: IPNetwork | None) -> PlanError:
+    where = f"in {network}, so the subnet" if network else "with this address family, so the wish"
     return PlanError(
-        f"{row[0].node} has several interfaces in {network}, so the subnet does not decide\n{candidate_table([row])}",
-        fix=f"name one on that node:  - {{host: …, name: {row[0].node}, interface: {row[0].interface}}}",
+        f"{node.name} has several interfaces {where} does not decide\n{candidate_table([row])}",
+        fix=f"name one on that node:  {_entry(node, row[0].interface)}",
     )
 
 
-def _too_many(
-    nodes: Sequence[Node], table: Sequence[Sequence[Candidate]], answers: Mapping[IPNetwork, Sequence[Candidate]]
-) -> PlanError:
+def _too_many(table: Sequence[Row], answers: Mapping[IPNetwork, Sequence[Row]]) -> PlanError:
     lines = [
-        f"  {network}: " + ", ".join(f"{c.node} {c.interface} {c.address}" for c in picks)
-        for network, picks in answers.items()
+        f"  {network}: " + ", ".join(f"{row[0].node} {row[0].interface} {row[0].address}" for row in rows)
+        for network, rows in answers.items()
     ]
     first, *others = answers
     return PlanError(
@@ -234,18 +251,20 @@ def _too_many(
     )
 
 
-def _no_answer(
-    nodes: Sequence[Node], table: Sequence[Sequence[Candidate]], usable: Mapping[str, Sequence[Candidate]]
-) -> PlanError:
-    empty = [node.name for node in nodes if not usable[node.name]]
+def _no_answer(nodes: Sequence[Node], table: Sequence[Row], usable: Sequence[Row]) -> PlanError:
+    empty = [node.name for node, row in zip(nodes, usable, strict=True) if not row]
     reason = (
         f"no usable address on {', '.join(empty)}"
         if empty
         else "there is no subnet in which every node has a usable address"
     )
-    node = nodes[0]
-    example = next((c.interface for c in usable[node.name]), "NAME")
-    return PlanError(
-        f"{reason}\n{candidate_table(table)}",
-        fix=f"name the interface that reaches the others on each node:  - {{host: {node.host}, interface: {example}}}",
-    )
+    common = set.intersection(*({c.interface for c in row} for row in usable))
+    example = next((c.interface for c in usable[0] if not common or c.interface in common), "NAME")
+    line = f"network: {{interface: {example}}}" if common else f"on each node:  {_entry(nodes[0], example)}"
+    return PlanError(f"{reason}\n{candidate_table(table)}", fix=f"name the interface that reaches the others:  {line}")
+
+
+def _entry(node: Node, interface: str) -> str:
+    """The node's line in the cluster file, with the interface named."""
+    name = "" if node.name == node.host else f"name: {node.name}, "
+    return f"- {{host: {node.host}, {name}interface: {interface}}}"
