@@ -123,6 +123,8 @@ def table(path: tuple[str | int, ...]) -> str:
 
 
 def _value(default: object) -> str:
+    if isinstance(default, float):
+        return f"{default:g}"  # 10, be it 10 or 10.0
     return default if isinstance(default, str) else json.dumps(default)
 
 

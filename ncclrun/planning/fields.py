@@ -100,9 +100,10 @@ def _words(option: Schema) -> str:
 
 
 def _bounds(option: Schema) -> str:
-    low, high = option.get("minimum"), option.get("maximum")
-    if "exclusiveMinimum" in option:
-        return f" above {option['exclusiveMinimum']}" + (f", at most {high}" if high is not None else "")
+    keys = ("minimum", "maximum", "exclusiveMinimum")
+    low, high, above = (f"{option[key]:g}" if key in option else None for key in keys)  # 10, be it 10 or 10.0
+    if above is not None:
+        return f" above {above}" + (f", at most {high}" if high is not None else "")
     if low is None:
         return ""
     return f" from {low} to {high}" if high is not None else f", at least {low}"
