@@ -1,0 +1,92 @@
+#!/bin/sh
+# Prepares .venv for the Makefile:
+#   demo    makes it and installs ncclrun        torch    sees to it that it has torch, numpy and scikit-learn
+#   dev     the same with the tools of tests     system   installs the system's packages that the tests need (as root)
+set -eu
+cd "$(dirname "$0")/.."
+python=.venv/bin/python
+
+say() { echo "setup: $*" >&2; }
+
+packages() {
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        say "please install: $*"
+        return 1
+    fi
+    say "installing $*"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq </dev/null
+    apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+}
+
+# Every Python of at least 3.10 that PATH has.
+pythons() {
+    for name in python3 python python3.10 python3.11 python3.12 python3.13 python3.14 /usr/bin/python3; do
+        "$name" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$name"
+    done
+    return 0
+}
+
+has() { "$1" -c "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))" $2 2>/dev/null; }
+
+# The first with a torch, else the first.
+best_python() {
+    for name in $(pythons); do
+        if has "$name" torch; then
+            echo "$name"
+            return
+        fi
+    done
+    pythons | head -n 1
+}
+
+venv() {
+    [ -x "$python" ] && "$python" -m pip --version >/dev/null 2>&1 && return
+    base=$(best_python)
+    if [ -z "$base" ]; then
+        say "ncclrun needs Python 3.10 or later here, and PATH has none"
+        exit 1
+    fi
+    # Debian's python3 comes without what venv needs.
+    if ! "$base" -m venv --clear .venv >/dev/null 2>&1; then
+        packages python3-venv
+        "$base" -m venv --clear .venv
+    fi
+    if has "$base" torch && ! has "$python" torch; then
+        # The torch that is there counts: its directory comes last on the path, after what .venv has of its own.
+        site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+        "$base" -c 'import importlib.util as u, os; print(os.path.dirname(os.path.dirname(u.find_spec("torch").origin)))' \
+            >"$site/torch-that-is-there.pth"
+        say "using the torch of $base"
+    fi
+}
+
+torch() {
+    if ! has "$python" torch; then
+        say "installing torch, which takes a while"
+        "$python" -m pip install -q torch==2.13.0 numpy scikit-learn
+    elif ! has "$python" "numpy sklearn"; then
+        "$python" -m pip install -q numpy scikit-learn
+    fi
+}
+
+system() {
+    PATH=$PATH:/usr/sbin:/sbin
+    wanted=
+    for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 nft:nftables; do
+        command -v "${pair%%:*}" >/dev/null || wanted="$wanted ${pair##*:}"
+    done
+    # Without root the tests that need these say so and are skipped.
+    [ -z "$wanted" ] || packages $wanted || [ "$(id -u)" != 0 ]
+}
+
+case ${1-} in
+demo) venv && "$python" -m pip install -q -e . ;;
+dev) venv && "$python" -m pip install -q -e '.[dev]' ;;
+torch) torch ;;
+system) system ;;
+*)
+    say "usage: tools/setup.sh demo|dev|torch|system"
+    exit 2
+    ;;
+esac
