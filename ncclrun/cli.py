@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,7 +101,7 @@ def launch(
     )
     with _signals() as control, _transport(ask_pass, cluster) as transport:
         command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run)
-        _show(command.events(), json=json, ranks=ranks)
+        _show(command.events(), json=json, ranks=ranks, plan=dry_run, unread=True)
 
 
 @app.command()
@@ -260,7 +260,7 @@ def _cluster(cluster: str | None, hosts: str | None, nodes: str | None) -> Clust
 def _transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transport]:
     import os
 
-    from ncclrun.transport.connect import make_transport
+    from ncclrun.transport.fleet import make_transport
 
     password = os.environ.get("NCCLRUN_SSH_PASSWORD")
     if ask_pass:
@@ -296,18 +296,26 @@ def _signals() -> Iterator[Control]:
             signal.signal(number, handler)
 
 
-def _show(events: Iterator[Event], *, json: bool, ranks: str | None = None) -> None:
-    """Shows every event and leaves with the exit code of the last one."""
+def _show(
+    events: Iterator[Event], *, json: bool, ranks: str | None = None, plan: bool = False, unread: bool = False
+) -> None:
+    """Shows every event and leaves with the exit code of the last one.
+
+    ``unread``: what the command does goes on when nobody reads our output any more (``| head``).
+    """
+    from ncclrun.console.output import OutputClosed
     from ncclrun.console.view import make_view
     from ncclrun.model.events import Ended
 
     code = 0
-    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks)
-    try:
+    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan)
+    with closing(view):
         for event in events:
-            view.show(event)
+            try:
+                view.show(event)
+            except OutputClosed:
+                if not unread:
+                    raise
             if isinstance(event, Ended):
                 code = event.exit_code
-    finally:
-        view.close()
     raise typer.Exit(code)

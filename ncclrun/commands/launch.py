@@ -125,6 +125,7 @@ class Launch:
                 cluster=self.cluster.name,
                 directory=str(self._run.path),
                 nnodes=len(self.cluster.nodes),
+                nodes=tuple(node.name for node in self.cluster.nodes),
             )
         yield from self._connect()
         yield from self._probe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from queue import SimpleQueue
 
@@ -23,6 +24,7 @@ EXIT_UNFIT = 1
 
 def ping(cluster: ClusterSpec, transport: Transport, control: Control) -> Iterator[Event]:
     """Connected as they come, a Pinged for each node, then Ended: exit code 1 when any node is not fit."""
+    began = time.monotonic()
     sessions: dict[int, Session] = {}
     connected: dict[int, Connected] = {}
     rows: dict[int, Pinged] = {}
@@ -58,7 +60,7 @@ def ping(cluster: ClusterSpec, transport: Transport, control: Control) -> Iterat
         run_id="",
         exit_code=EXIT_UNFIT if unfit else 0,
         reason=f"not fit: {', '.join(unfit)}" if unfit else "all nodes are fit",
-        seconds=0.0,
+        seconds=time.monotonic() - began,
     )
 
 

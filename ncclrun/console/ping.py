@@ -26,6 +26,11 @@ class PingBoard:
         """Takes one answer; a later one of the same node replaces it."""
         self._answers[event.node_rank] = event
 
+    @property
+    def empty(self) -> bool:
+        """Whether no node was pinged."""
+        return not self._answers
+
     def table(self, width: int | None) -> str:
         """The table as lines, in order of node_rank; "" without answers."""
         answers = [self._answers[at] for at in sorted(self._answers)]

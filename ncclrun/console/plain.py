@@ -41,7 +41,7 @@ class PlainView:
             self._board.add(event)
             self._stdout.write(("" if self._headed else head_line()) + row_line(event))
             self._headed = True
-        elif isinstance(event, Ended):
+        elif isinstance(event, Ended) and self._board.empty:  # a ping ends with the board's own verdict
             self._stderr.write(report(event, width=None))
 
     def close(self) -> None:

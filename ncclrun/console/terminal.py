@@ -121,7 +121,8 @@ class TerminalView:
             self._board.add(event)
         elif isinstance(event, Ended):
             self._bars.clear()
-            text += report(event, width=self._screen.columns)
+            if self._board.empty:  # a ping ends with the board's own verdict
+                text += report(event, width=self._screen.columns)
         if text:
             self._screen.write(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import time
 from typing import Any
 
 from . import wire
@@ -21,6 +22,7 @@ class Channel:
         self._decoder = wire.Decoder()
         self._queue: collections.deque[memoryview] = collections.deque()
         self._queued = 0
+        self.said = time.monotonic()
         os.set_blocking(source, False)
         os.set_blocking(sink, False)
 
@@ -46,6 +48,7 @@ class Channel:
 
     def raw(self, data: bytes) -> None:
         """Queues bytes as they are (the line before the first frame)."""
+        self.said = time.monotonic()
         self._queue.append(memoryview(data))
         self._queued += len(data)
 

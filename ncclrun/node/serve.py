@@ -35,7 +35,7 @@ class Server:
         self.follows: dict[str, follow.Follow] = {}
         self.settling: set[str] = set()
         self._open = True
-        self._heard = self._said = time.monotonic()
+        self._heard = time.monotonic()
         self._next_pump = 0.0
         self._writing = False
 
@@ -44,7 +44,6 @@ class Server:
     def say(self, header: dict[str, Any]) -> None:
         """Queues a frame."""
         self.channel.send(header)
-        self._said = time.monotonic()
 
     def hello(self, nonce: str) -> None:
         """The line that ends the shell's noise, and the first frame."""
@@ -119,7 +118,6 @@ class Server:
         behind = False
         for name, one in list(self.follows.items()):
             behind = one.pump(self.channel) or behind
-            self._said = now
             if one.orphaned:
                 self.settle(one.run)
             if one.ended:
@@ -130,7 +128,7 @@ class Server:
     # --- the loop
 
     def _wait(self, now: float) -> float:
-        moments = [self._said + BEAT_SECONDS, self._heard + SILENCE_SECONDS, self.tasks.next_deadline()]
+        moments = [self.channel.said + BEAT_SECONDS, self._heard + SILENCE_SECONDS, self.tasks.next_deadline()]
         if self.follows and self.channel.room:
             moments.append(self._next_pump)
         return max(0.0, min(moments) - now)
@@ -155,10 +153,8 @@ class Server:
             now = time.monotonic()
             self.tasks.expire(now)
             self._pump(now)
-            if now - self._said >= BEAT_SECONDS:
-                self._said = now
-                if not self.channel.queued:
-                    self.say({"ev": "beat"})
+            if now - self.channel.said >= BEAT_SECONDS:
+                self.say({"ev": "beat"})
             if now - self._heard > SILENCE_SECONDS:
                 return
 
