@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.events import Problem
@@ -51,12 +51,13 @@ def node_problems(node: Node, facts: NodeFacts, *, torch_needed: bool = True) ->
                 )
             )
     wanted = node.launch.nproc_per_node
-    if wanted != "auto" and node.gpus is None and 0 < facts.visible_gpus < wanted:
+    there = facts.visible_gpus if node.gpus is None else len(node.gpus)
+    if wanted != "auto" and 0 < there < wanted:
         problems.append(
             Problem(
                 code="few_gpus",
                 level="warning",
-                message=f"{wanted} workers for {facts.visible_gpus} GPUs: NCCL refuses two ranks on one GPU",
+                message=f"{wanted} workers for {_gpus(there)}: NCCL refuses two ranks on one GPU",
                 fix="set nproc_per_node: auto",
             )
         )
@@ -111,4 +112,32 @@ def cluster_problems(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple
                         else "nothing, if that is meant: ranks are numbered through",
                     )
                 )
+    for row, problem in zip(found, _shared_gpus(nodes, facts), strict=True):
+        row.extend(problem)
     return tuple(tuple(row) for row in found)
+
+
+def _shared_gpus(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> Iterator[list[Problem]]:
+    """For each node what it says of GPUs that an earlier node on the same machine takes too."""
+    taken: dict[tuple[str, int], str] = {}
+    for node, fact in zip(nodes, facts, strict=True):
+        own = range(fact.visible_gpus) if node.gpus is None else node.gpus
+        twice = [index for index in own if (fact.machine, index) in taken]
+        taken.update({(fact.machine, index): node.name for index in own if index not in twice})
+        yield (
+            [
+                Problem(
+                    code="shared_gpus",
+                    level="warning",
+                    message=f"it is on one machine with {taken[fact.machine, twice[0]]} and takes the same GPUs"
+                    f" ({', '.join(map(str, twice))}): NCCL refuses two ranks on one GPU",
+                    fix="give each of these nodes its own:  gpus: [0]",
+                )
+            ]
+            if twice
+            else []
+        )
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

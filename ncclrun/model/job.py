@@ -28,4 +28,6 @@ class JobSpec:
     """Seconds after which the run is stopped; exit code 124."""
     env: dict[str, str] = field(default_factory=dict)
     """From ``--env``, forwarded values already looked up."""
+    from_shell: frozenset[str] = frozenset()
+    """Names in ``env`` whose value is this shell's (``--env NAME``): they are masked where a plan is shown."""
     sync: bool = True

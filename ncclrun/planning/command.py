@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.model.job import JobSpec
 
 RUN = "@RUN@"
-"""Stands for the run directory on the node, at the start of an element of ``argv`` (docs/node-protocol.md)."""
+"""Stands for the run directory on the node, as an element of ``argv`` or at its start, before a slash."""
 WORKER = "@WORKER@"
 """Stands for the path of worker.sh on the node, as a whole element."""
 
@@ -39,7 +39,8 @@ def torchrun_command(
         f"--master-port={master_port}",
         f"--local-addr={local_addr}",
         f"--max-restarts={max_restarts}",
-        f"--log-dir={RUN}/torch",
+        "--log-dir",
+        f"{RUN}/torch",
         "--no-python",
         "/bin/sh",
         WORKER,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ncclrun.model.cluster import Nccl, Node
 from ncclrun.model.plan import Endpoint, Variable
 
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-"""Names whose values are masked wherever a plan is shown."""
+SECRET_NAME = re.compile(r"KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
+"""Names whose values are masked wherever a plan is shown (TOKENIZERS_PARALLELISM is no secret)."""
+SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""Values that are masked: a URL with a password in it, as of a proxy or a database."""
 
 
 def node_environment(
@@ -19,11 +21,13 @@ def node_environment(
     *,
     forwarded: Mapping[str, str],
     options: Mapping[str, str],
+    from_shell: Collection[str] = (),
 ) -> tuple[Variable, ...]:
     """Variables for every process of the node, sorted by name.
 
     Layers, each over the one before: the network choice, ``nccl.env``, ``launch.env`` with the node's own ``env``,
-    ``forward_env`` (``forwarded`` holds this machine's values), ``--env``.
+    ``forward_env`` (``forwarded`` holds this machine's values), ``--env``. ``from_shell`` names those of ``--env``
+    that stood there without a value: like what is forwarded, they are secret.
     """
     layers: list[tuple[str, Mapping[str, str]]] = [
         ("network", network_variables(endpoint)),
@@ -37,9 +41,13 @@ def node_environment(
     merged: dict[str, Variable] = {}
     for origin, layer in layers:
         for name, value in layer.items():
-            secret = origin == "forward_env" or SECRET_NAME.search(name) is not None
+            secret = origin == "forward_env" or (origin == "--env" and name in from_shell) or _is_secret(name, value)
             merged[name] = Variable(name=name, value=value, origin=origin, secret=secret)
     return tuple(merged[name] for name in sorted(merged))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return SECRET_NAME.search(name) is not None or SECRET_VALUE.search(value) is not None
 
 
 def network_variables(endpoint: Endpoint) -> dict[str, str]:

@@ -11,7 +11,7 @@ from ncclrun.model.events import Planned
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
-from ncclrun.planning.command import torchrun_command, worker_command
+from ncclrun.planning.command import WORKER, torchrun_command, worker_command
 from ncclrun.planning.environment import node_environment, rank_variables
 
 MASK = "***"
@@ -63,7 +63,9 @@ def make_plan(
                 first_rank=sum(counts[:node_rank]),
                 python=python,
                 argv=argv,
-                environment=node_environment(node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env),
+                environment=node_environment(
+                    node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env, from_shell=job.from_shell
+                ),
                 unset=fact.stale,
                 workdir=node.launch.workdir,
                 grace=node.launch.grace,
@@ -124,7 +126,7 @@ def processes(plan: LaunchPlan, node: NodePlan) -> list[dict[str, Any]]:
     """What the node shall start, in the form of the `start` request (docs/node-protocol.md)."""
     if plan.launcher == "torchrun":
         # The stand-ins for paths on the node come before the user's own words and are replaced only there.
-        own = node.argv.index("--no-python") + 3
+        own = node.argv.index(WORKER) + 1
         return [{"argv": list(node.argv), "local_rank": None, "env": {}, "expand": own}]
     return [
         {

@@ -333,7 +333,7 @@ CARD = st.builds(
     running=st.sampled_from([True, True, True, False]),
 )
 CARDS = st.lists(CARD, max_size=3, unique_by=lambda interface: interface.name)
-WISH = st.one_of(
+WISH: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
     st.just({}),
     st.sampled_from([{"interface": "eth0"}, {"subnet": "10.1.0.0/16"}, {"address": "10.0.0.1"}, {"family": "ipv6"}]),
