@@ -179,9 +179,21 @@ def trust(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Fetch the hosts' keys, show their fingerprints, ask, and write known_hosts."""
-    from ncclrun.console.trust import run_trust
+    from ncclrun.commands import trust as command
+    from ncclrun.console import access
+    from ncclrun.console.output import Output
+    from ncclrun.transport.ssh import SshTransport
 
-    raise typer.Exit(run_trust(_cluster(cluster, hosts, nodes), yes=yes))
+    spec = _cluster(cluster, hosts, nodes)
+    with closing(SshTransport(cluster=spec.source)) as transport:
+        code = access.trust(
+            lambda: command.scan(spec, transport),
+            lambda shown: command.accept(shown, transport, cluster=spec.source),
+            Output(sys.stdout),
+            yes=yes,
+            colors=sys.stdout.isatty(),
+        )
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -195,11 +207,15 @@ def keys(
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
     """Install your public key on all hosts, so that the next call needs no password."""
-    from ncclrun.console.trust import run_keys
+    from ncclrun.commands.keys import install, read_key
+    from ncclrun.console import access
+    from ncclrun.console.output import Output
 
     spec = _cluster(cluster, hosts, nodes)
-    with _transport(ask_pass, spec) as transport:
-        raise typer.Exit(run_keys(spec, transport, public_key))
+    key = None if public_key is None else read_key(public_key)
+    with _signals() as control, _transport(ask_pass, spec) as transport:
+        answers = install(spec, transport, cancelled=control.stopped, key=key)
+        raise typer.Exit(access.keys(answers, Output(sys.stdout), colors=sys.stdout.isatty()))
 
 
 @app.command()
@@ -264,7 +280,7 @@ def _transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transpor
 
     password = os.environ.get("NCCLRUN_SSH_PASSWORD")
     if ask_pass:
-        from ncclrun.console.prompts import ask_password
+        from ncclrun.console.access import ask_password
 
         password = ask_password()
     transport = make_transport(password, cluster=cluster.source if cluster else "CLUSTER")

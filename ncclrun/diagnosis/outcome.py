@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ _HINTS = {
     "SIGKILL": "ncclrun did not send it: the kernel's out-of-memory killer or a person did; see `dmesg` there.",
 }
 _NAMED = 3
+_SHORT = 100
+_SOURCE_PLACE = re.compile(r"\[[^\]\s]*:\d+\] ")
+"""``[/path/pair.cc:553] `` in the messages of libraries."""
 _OUT_OF_MEMORY = "The kernel's out-of-memory killer ended it: the host's (or the container's) memory was full."
 
 
@@ -67,16 +71,22 @@ def _cause(failure: Failure) -> Cause:
 
 
 def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> list[str]:
-    """What became of the node's others: those that were stopped in one text, each that failed in one of its own."""
+    """What became of the node's others: those that were stopped in one text, those that failed in another."""
     mine = [failure for failure in failures if failure.end is end and failure is not cause]
     # torchrun's siblings die of a signal and say nothing; who reads this wants them with those that we stopped.
     silent = [f for f in mine if f.belief is Belief.STOPPED or (f.belief is Belief.CONSEQUENCE and not f.exceptions)]
+    loud = [failure for failure in mine if failure not in silent]
     texts = [f"{_ranks([f.rank for f in silent if f.rank is not None])} on {end.node} stopped"] if silent else []
-    for failure in mine:
-        if failure not in silent:
-            who = f"{end.node}" if failure.rank is None else f"rank {failure.rank} on {end.node}"
-            texts.append(f"{who} failed ({failure.exceptions[-1] if failure.exceptions else failure.how})")
+    if loud:
+        said = loud[0].exceptions[-1] if loud[0].exceptions else loud[0].how
+        texts.append(f"{_ranks([f.rank for f in loud if f.rank is not None])} on {end.node} failed ({_short(said)})")
     return texts
+
+
+def _short(said: str) -> str:
+    """A victim's words are read in passing: without the place in somebody's source, and not too many."""
+    said = _SOURCE_PLACE.sub("", said)
+    return said if len(said) <= _SHORT else said[: _SHORT - 1].rstrip() + "…"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

@@ -68,7 +68,7 @@ class TestTheCause:
         outcome = first_failure([victims, cause])
         assert told(outcome) == (7, 5, "exit code 7")
         assert outcome.victims[0] == "rank 1 on a stopped"
-        assert outcome.victims[1].startswith("rank 0 on a failed (RuntimeError: [pair.cc:534] Connection closed")
+        assert outcome.victims[1].startswith("rank 0 on a failed (RuntimeError: Connection closed")
         assert [row.state for row in outcome.nodes] == ["stopped", "failed"]
 
     def test_is_the_earlier_of_two_alike_though_a_clock_is_hours_off(self) -> None:
