@@ -41,7 +41,9 @@ best_python() {
 }
 
 venv() {
-    [ -x "$python" ] && "$python" -m pip --version >/dev/null 2>&1 && return
+    if "$python" -m pip --version >/dev/null 2>&1; then
+        return
+    fi
     base=$(best_python)
     if [ -z "$base" ]; then
         say "ncclrun needs Python 3.10 or later here, and PATH has none"
@@ -52,16 +54,32 @@ venv() {
         packages python3-venv
         "$base" -m venv --clear .venv
     fi
-    if has "$base" torch && ! has "$python" torch; then
-        # The torch that is there counts: its directory comes last on the path, after what .venv has of its own.
-        site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    command -v "$base" >.venv/made-by
+}
+
+# Writes down where the torch of the Python that made .venv is: the directory comes last on the path, after what .venv has
+# of its own. While packages are installed it is out of sight, or pip would count what is there as ours.
+borrow_torch() {
+    base=$(cat .venv/made-by)
+    if has "$base" torch; then
         "$base" -c 'import importlib.util as u, os; print(os.path.dirname(os.path.dirname(u.find_spec("torch").origin)))' \
-            >"$site/torch-that-is-there.pth"
+            >"$(borrowed)"
         say "using the torch of $base"
     fi
 }
 
+borrowed() { "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/borrowed-torch.pth")'; }
+
+install() {
+    venv
+    rm -f "$(borrowed)"
+    "$python" -m pip install -q "$@"
+}
+
 torch() {
+    if ! has "$python" torch; then
+        borrow_torch
+    fi
     if ! has "$python" torch; then
         say "installing torch, which takes a while"
         "$python" -m pip install -q torch==2.13.0 numpy scikit-learn
@@ -77,12 +95,15 @@ system() {
         command -v "${pair%%:*}" >/dev/null || wanted="$wanted ${pair##*:}"
     done
     # Without root the tests that need these say so and are skipped.
-    [ -z "$wanted" ] || packages $wanted || [ "$(id -u)" != 0 ]
+    if [ -n "$wanted" ]; then
+        # shellcheck disable=SC2086  # several words are several packages
+        packages $wanted || [ "$(id -u)" != 0 ]
+    fi
 }
 
 case ${1-} in
-demo) venv && "$python" -m pip install -q -e . ;;
-dev) venv && "$python" -m pip install -q -e '.[dev]' ;;
+demo) install -e . ;;
+dev) install -e '.[dev]' ;;
 torch) torch ;;
 system) system ;;
 *)
