@@ -8,9 +8,11 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncclrun.commands.gitignore import Rules, is_ignored, rules_above, rules_in
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import UsageError
 from ncclrun.model.job import JobSpec
@@ -67,18 +69,18 @@ def find_source(job: JobSpec, nodes: Sequence[Node]) -> Source:
     if job.kind == "script":
         return _script_source(Path(job.program))
     if job.kind == "module":
-        words = [f"{job.program.replace('.', '/')}.py", job.program.split(".")[0]]
-    else:
-        words = [job.program, *job.args]
-    named = [word for word in words if word and not word.startswith("/") and "\0" not in word]
-    if any(_is_here(word, directories=job.kind == "module") for word in named):
-        return Source(job.program, None, pack(here))
-    return Source(job.program, None)
+        package = job.program.split(".")[0]
+        is_here = _is_file(job.program.replace(".", "/") + ".py") or Path(package).is_dir()
+        return Source(job.program, None, pack(here) if is_here else None)
+    named = [word for word in (job.program, *job.args) if not word.startswith("/") and _is_file(word)]
+    return Source(job.program, None, pack(here, named) if named else None)
 
 
 def _script_source(script: Path) -> Source:
-    if script.is_file():
-        return Source(script.name, None, pack(script.parent, script))
+    if _is_file(str(script)):
+        # Python would take a name that starts with a sign for an option of its own.
+        program = f"./{script.name}" if script.name.startswith("-") else script.name
+        return Source(program, None, pack(script.parent, [script.name]))
     if script.is_absolute():
         return Source(str(script), None)
     raise UsageError(
@@ -87,157 +89,140 @@ def _script_source(script: Path) -> Source:
     )
 
 
-def _is_here(word: str, *, directories: bool) -> bool:
+def _is_file(word: str) -> bool:
     try:
-        path = Path(word)
-        return path.is_file() or (directories and path.is_dir())
-    except OSError:  # a word too long to be a path names no file here
+        return Path(word).is_file()
+    except (OSError, ValueError):  # a word too long to be a path, or with a NUL byte, names no file here
         return False
 
 
-def pack(directory: Path, script: Path | None = None) -> Archive:
-    """Packs a directory; ``script``, in it, travels whatever .gitignore says.
+def pack(directory: Path, named: Sequence[str] = ()) -> Archive:
+    """Packs a directory; the files ``named``, relative to it, travel whatever .gitignore says.
 
-    Raises UsageError when it is too large or can't be read.
+    Empty directories travel too: programs expect the `out/` that they write to. Raises UsageError when there is too
+    much or something can't be read.
     """
     directory = directory.resolve()
     notes: list[str] = []
-    if _is_shelf(directory):
-        # Sending a whole home would send keys and gigabytes; the files beside the script are what it can import.
-        paths = sorted(p for p in directory.glob("*.py") if p.is_file())
-        notes.append(f"{directory} is no project directory: only the .py files directly in it are sent")
-    else:
-        paths = sorted(_walk(directory, notes))
-    if script is not None and directory / script.name not in paths:
-        paths.append(directory / script.name)
-    _refuse_too_much(directory, paths)
-    return _archive(directory, paths, tuple(notes))
+    try:
+        keep = {path for name in named if (path := _inside(directory, name))}
+        if _is_shelf(directory):
+            # Sending a whole home would send keys and gigabytes; the files beside the script are what it can import.
+            paths = {path for path in directory.glob("*.py") if path.is_file()}
+            notes.append(f"{shown(directory)} is no project directory: only the .py files directly in it are sent")
+        else:
+            paths = set(_walk(directory, directory, rules_above(directory), keep, notes))
+        ordered = sorted(paths | keep)
+        _refuse_too_much(directory, ordered)
+        return _archive(directory, ordered, tuple(notes))
+    except OSError as error:
+        what = shown(Path(error.filename)) if error.filename else f"a file in {shown(directory)}"
+        raise UsageError(
+            f"can't read {what}, which would travel to the nodes: {error.strerror or error}",
+            fix="make it readable, add it to .gitignore, or use --no-sync or a workdir",
+        ) from error
+
+
+def shown(path: Path) -> str:
+    """A path for people: bytes that are no UTF-8, and control characters, escaped."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)
+
+
+def _inside(directory: Path, name: str) -> Path | None:
+    """The file's own path in ``directory``; None for one outside, or behind a link (which travels as a link)."""
+    path = Path(os.path.normpath(directory / name))
+    return path if path.is_relative_to(directory) and path.parent == path.parent.resolve() else None
 
 
 def _is_shelf(directory: Path) -> bool:
     """Whether the directory holds everything of a person or a machine rather than one project."""
-    return directory in {Path.home().resolve(), *map(Path, SHELVES)}
+    shelves = {Path(shelf) for shelf in SHELVES}
+    with suppress(RuntimeError):  # a user whom the password file does not know, as in some containers
+        shelves.add(Path.home().resolve())
+    return directory in shelves
 
 
-def _archive(directory: Path, paths: list[Path], notes: tuple[str, ...]) -> Archive:
+def _walk(root: Path, directory: Path, rules: list[Rules], keep: set[Path], notes: list[str]) -> Iterator[Path]:
+    """Files, directories and inner links below ``directory`` that no .gitignore (there, above or below) leaves out."""
+    rules = [*rules, *rules_in(directory)]
+    for entry in sorted(directory.iterdir()):
+        is_link = entry.is_symlink()
+        is_dir = entry.is_dir() and not is_link
+        if entry in keep or entry.name in ALWAYS_LEFT or is_ignored(entry, rules, is_dir=is_dir):
+            continue
+        if is_link:
+            if _link(root, entry) is None:
+                notes.append(f"not sent, a link out of the directory: {shown(entry.relative_to(root))}")
+            else:
+                yield entry
+        elif is_dir:
+            if not (entry / "pyvenv.cfg").exists():
+                yield entry
+                yield from _walk(root, entry, rules, keep, notes)
+        elif entry.is_file():
+            yield entry
+        else:
+            notes.append(f"not sent, neither file nor directory: {shown(entry.relative_to(root))}")
+
+
+def _link(root: Path, path: Path) -> str | None:
+    """Where a link that stays within ``root`` leads, from where it lies; None for one that leads out, and for a file.
+
+    Rewritten, since a node takes no absolute link and none that leaves the directory on its way.
+    """
+    if not path.is_symlink():
+        return None
+    target = Path(os.path.realpath(path))
+    return os.path.relpath(target, path.parent) if target.is_relative_to(root) else None
+
+
+def _archive(directory: Path, paths: Sequence[Path], notes: tuple[str, ...]) -> Archive:
     buffer = io.BytesIO()
+    files = 0
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=5, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        # The encoding is named so that names arrive byte for byte, whatever the locale here is.
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as tar,
     ):
         for path in paths:
-            try:
-                _add(tar, path, path.relative_to(directory).as_posix())
-            except OSError as error:
-                raise UsageError(
-                    f"can't read {path}, which would travel to the nodes: {error.strerror}",
-                    fix="make it readable, add it to .gitignore, or use --no-sync or a workdir",
-                ) from error
+            files += _add(tar, directory, path)
     data = buffer.getvalue()
-    return Archive(
-        directory=directory, data=data, sha256=hashlib.sha256(data).hexdigest(), files=len(paths), notes=notes
-    )
+    return Archive(directory=directory, data=data, sha256=hashlib.sha256(data).hexdigest(), files=files, notes=notes)
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """One file or link, without owner and times: they differ between checkouts of the same content."""
-    info = tarfile.TarInfo(name)
+def _add(tar: tarfile.TarFile, root: Path, path: Path) -> bool:
+    """One entry, without owner and times: they differ between checkouts of the same content. False: a directory."""
+    info = tarfile.TarInfo(path.relative_to(root).as_posix())
     info.mtime = FIXED_MTIME
-    if path.is_symlink():
-        info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+    link = _link(root, path)
+    if link is not None:
+        info.type, info.linkname = tarfile.SYMTYPE, link
         tar.addfile(info)
-        return
+        return True
+    if path.is_dir():
+        info.type, info.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(info)
+        return False
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         info.size = status.st_size
         info.mode = 0o755 if status.st_mode & 0o100 else 0o644
         tar.addfile(info, file)
+    return True
 
 
-def _walk(directory: Path, notes: list[str]) -> Iterator[Path]:
-    """Regular files and inner links below ``directory`` that no .gitignore (there, above or below) leaves out."""
-    yield from _walk_one(directory, directory, _rules_above(directory), notes)
-
-
-def _walk_one(root: Path, directory: Path, rules: list[_Rules], notes: list[str]) -> Iterator[Path]:
-    try:
-        entries = sorted(directory.iterdir())
-    except OSError as error:
-        raise UsageError(
-            f"can't read the directory {directory}, which would travel to the nodes: {error.strerror}",
-            fix="make it readable, add it to .gitignore, or use --no-sync or a workdir",
-        ) from error
-    rules = [*rules, *_rules_of(directory)]
-    for entry in entries:
-        if entry.name in ALWAYS_LEFT or _ignored(entry, rules):
-            continue
-        if entry.is_symlink():
-            if entry.resolve().is_relative_to(root):
-                yield entry
-            else:
-                notes.append(f"not sent, a link out of the directory: {entry.relative_to(root)}")
-        elif entry.is_dir():
-            if not (entry / "pyvenv.cfg").exists():
-                yield from _walk_one(root, entry, rules, notes)
-        elif entry.is_file():
-            yield entry
-        else:
-            notes.append(f"not sent, neither file nor directory: {entry.relative_to(root)}")
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """One .gitignore: patterns relative to where it lies."""
-
-    base: Path
-    spec: object
-
-    def verdict(self, path: Path, is_dir: bool) -> bool | None:
-        """True: ignored, False: taken back in by ``!``, None: not named."""
-        name = path.relative_to(self.base).as_posix() + ("/" if is_dir else "")
-        result: bool | None = self.spec.check_file(name).include  # type: ignore[attr-defined]
-        return result
-
-
-def _rules_of(directory: Path) -> list[_Rules]:
-    file = directory / ".gitignore"
-    if not file.is_file():
-        return []
-    from pathspec import GitIgnoreSpec
-
-    return [_Rules(directory, GitIgnoreSpec.from_lines(file.read_text(errors="replace").splitlines()))]
-
-
-def _rules_above(directory: Path) -> list[_Rules]:
-    """The .gitignore files between the repository's root and ``directory``, outermost first."""
-    chain: list[Path] = []
-    current = directory
-    while not (current / ".git").exists():
-        if current.parent == current:
-            return []
-        current = current.parent
-        chain.append(current)
-    return [rule for above in reversed(chain) for rule in _rules_of(above)]
-
-
-def _ignored(path: Path, rules: list[_Rules]) -> bool:
-    """git's rule: the innermost file that says anything decides."""
-    is_dir = path.is_dir() and not path.is_symlink()
-    for rule in reversed(rules):
-        verdict = rule.verdict(path, is_dir)
-        if verdict is not None:
-            return verdict
-    return False
-
-
-def _refuse_too_much(directory: Path, paths: list[Path]) -> None:
-    sizes = sorted(((p.lstat().st_size, p) for p in paths), reverse=True)
+def _refuse_too_much(directory: Path, paths: Sequence[Path]) -> None:
+    files = [path for path in paths if path.is_file() and _link(directory, path) is None]
+    sizes = sorted(((path.stat().st_size, path) for path in files), reverse=True)
     total = sum(size for size, _ in sizes)
     if total <= SIZE_LIMIT:
         return
-    largest = "\n".join(f"  {size / (1 << 20):8.1f} MiB  {path.relative_to(directory)}" for size, path in sizes[:5])
+    largest = "\n".join(
+        f"  {size / (1 << 20):8.1f} MiB  {shown(path.relative_to(directory))}" for size, path in sizes[:5]
+    )
     raise UsageError(
-        f"{directory} has {total / (1 << 20):.0f} MiB in {len(paths)} files to send,"
+        f"{shown(directory)} has {total / (1 << 20):.0f} MiB in {len(files)} files to send,"
         f" the limit is {SIZE_LIMIT >> 20} MiB; the largest:\n{largest}",
         fix="name what need not travel in .gitignore, or put the data on the hosts and set launch.workdir,"
         " or use --no-sync on a shared disk",
