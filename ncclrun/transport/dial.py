@@ -173,12 +173,10 @@ class Proxy:
         self.socket.close()
         with self._lock:
             if self._process.returncode is None:
-                for number in (signal.SIGTERM, signal.SIGKILL):
-                    if self._process.poll() is not None:
-                        break
-                    os.killpg(self._process.pid, number)
-                    try:
-                        self._process.wait(timeout=0.5)
-                    except subprocess.TimeoutExpired:
-                        continue
+                os.killpg(self._process.pid, signal.SIGTERM)
+                try:
+                    self._process.wait(timeout=0.5)
+                except subprocess.TimeoutExpired:
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                    self._process.wait()
             self._errors.close()

@@ -147,7 +147,7 @@ class _Crew:
 def for_all(
     items: Mapping[_K, _V], question: Callable[[_V], _R], *, workers: int = 32
 ) -> Iterator[tuple[_K, _R | NcclrunError]]:
-    """Asks all at once and yields (key, answer or error) as they come; other exceptions than NcclrunError are raised."""
+    """Asks all at once and yields (key, answer or error) as they come; other exceptions are raised."""
     todo: queue.SimpleQueue[tuple[_K, _V]] = queue.SimpleQueue()
     answers: queue.SimpleQueue[tuple[_K, _R | BaseException]] = queue.SimpleQueue()
     for item in items.items():

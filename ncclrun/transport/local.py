@@ -20,6 +20,7 @@ from ncclrun.model.errors import HostError
 from ncclrun.transport.dial import look_up
 
 SEND_SECONDS = 30.0
+STATUS_SECONDS = 0.5
 STDERR_TAIL = 8192
 NAME_SECONDS = 3.0
 _TICK_MS = 200
@@ -76,6 +77,7 @@ class LocalChannel:
             raise AssertionError("both are pipes")
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         os.set_blocking(self._stdin.fileno(), False)
+        self._ended = False
         self._closed = threading.Event()
         self._sending, self._receiving, self._closing = threading.Lock(), threading.Lock(), threading.Lock()
 
@@ -109,7 +111,9 @@ class LocalChannel:
             while not self._closed.is_set():
                 poll.register(self._stdout, select.POLLIN)
                 if poll.poll(_TICK_MS):
-                    return os.read(self._stdout.fileno(), size)
+                    data = os.read(self._stdout.fileno(), size)
+                    self._ended = not data
+                    return data
         return b""
 
     def stderr_tail(self) -> str:
@@ -123,7 +127,12 @@ class LocalChannel:
 
     def exit_status(self) -> int | None:
         """Exit status of the child, negative for a signal; None while it runs."""
-        return self._process.poll()
+        if not self._ended:
+            return self._process.poll()
+        try:
+            return self._process.wait(timeout=STATUS_SECONDS)  # the end of stdout comes a moment before the end itself
+        except subprocess.TimeoutExpired:
+            return None
 
     def close(self) -> None:
         """Ends the stream; the child has a second to see it, then it is killed."""

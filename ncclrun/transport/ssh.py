@@ -25,7 +25,7 @@ from ncclrun.transport.auth import Keys, Login, Password
 from ncclrun.transport.dial import Deadline, Proxy, dial
 from ncclrun.transport.hostkeys import HostKey, KnownHosts
 from ncclrun.transport.local import is_this_machine
-from ncclrun.transport.sshchannel import SshChannel
+from ncclrun.transport.sshchannel import Passage, SshChannel
 from ncclrun.transport.sshconfig import local_user
 from ncclrun.transport.target import Resolver, Target
 
@@ -96,15 +96,13 @@ class SshTransport:
     def __init__(self, password: Password = None, *, cluster: str = "CLUSTER") -> None:
         self._password = password
         self._cluster = cluster
-        # lazy: no ~/.fabric.py runs. Resolver has read ssh_config; if Fabric had it too, it would be applied twice
-        self._config = Config(lazy=True, ssh_config=SSHConfig())
         self._resolver = Resolver()
         self._keys = Keys()
         self._known: dict[tuple[str, ...], KnownHosts] = {}
         self._gateways: dict[Target, _Gateway] = {}
         self._gates: dict[tuple[str, int], threading.Lock] = {}
         self._local: dict[tuple[str, Ssh], bool] = {}
-        self._links: set[_Link] = set()
+        self._links: dict[_Link, None] = {}  # in order of their making: gateways before what goes through them
         self._closed = False
         self._lock = threading.Lock()
 
@@ -161,7 +159,7 @@ class SshTransport:
         """Closes every connection, gateways too; what is being opened fails with ``lost``."""
         with self._lock:
             self._closed = True
-            links = list(self._links)
+            links = list(reversed(self._links))
         for link in links:
             self._hang_up(link)
 
@@ -197,18 +195,20 @@ class SshTransport:
             "transport_factory": attempt.make_transport,
             "auth_strategy": Login(target, self._password, self._keys, attempt.deadline, self._cluster),
         }
-        with self._lock:  # Fabric's Config can't be shared while Connections are made from it
-            connection = Connection(
-                target.hostname,
-                user=target.user,
-                port=target.port,
-                config=self._config,
-                gateway=False,
-                forward_agent=target.forward_agent,
-                connect_kwargs=options,
-            )
-            link = _Link(connection, base, attempt.proxy)
-            self._links.add(link)
+        connection = Connection(
+            target.hostname,
+            user=target.user,
+            port=target.port,
+            # Lazy: no ~/.fabric.py runs. No ssh_config: Resolver has applied it. One each: while a Connection is made,
+            # another one's look into the same Config fails, and one costs a tenth of a millisecond
+            config=Config(lazy=True, ssh_config=SSHConfig()),
+            gateway=False,
+            forward_agent=target.forward_agent,
+            connect_kwargs=options,
+        )
+        link = _Link(connection, base, attempt.proxy)
+        with self._lock:
+            self._links[link] = None
             closed = self._closed
         connection.client.set_missing_host_key_policy(StrictPolicy(attempt, self._cluster))
         with self._or_hang_up(link), attempt.translate(), _limit(link, attempt.deadline):
@@ -248,9 +248,10 @@ class SshTransport:
             message = f"{target.label}: on the way, at the gateway {error.message}"
             raise HostError(reason, message, fix=error.fix) from error
         try:
-            return link.connection.transport.open_channel(
+            channel = link.connection.transport.open_channel(
                 "direct-tcpip", (target.hostname, target.port), ("", 0), timeout=deadline.left()
             )
+            return Passage(channel)
         except (ChannelException, SSHException, EOFError, OSError) as error:
             why = error.text if isinstance(error, ChannelException) else str(error) or "the connection to it broke"
             there = f"{target.hostname} port {target.port}"
@@ -289,7 +290,7 @@ class SshTransport:
 
     def _hang_up(self, link: _Link) -> None:
         with self._lock:
-            self._links.discard(link)
+            self._links.pop(link, None)
         link.close()
 
 

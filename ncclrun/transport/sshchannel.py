@@ -1,7 +1,8 @@
-"""The remote shell's stdin and stdout over a raw SSH channel: bounded sends, stderr kept out of the way."""
+"""Raw SSH channels: the remote shell's stdin and stdout with bounded sends, and a passage through a gateway."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from ncclrun.model.errors import HostError
 from ncclrun.transport.dial import Deadline
 
 SEND_SECONDS = 30.0
+STATUS_SECONDS = 0.5
 STDERR_TAIL = 8192
 _TICK = 2.0
 _PIECE = 1 << 15
@@ -25,6 +27,7 @@ class SshChannel:
         self._channel = channel
         self._end = end
         self._errors = b""
+        self._ended = False
         self._closed = threading.Event()
         channel.settimeout(_TICK)
 
@@ -55,6 +58,7 @@ class SshChannel:
                 self._drain()
                 continue
             self._drain()
+            self._ended = not data
             return data
         return b""
 
@@ -69,7 +73,8 @@ class SshChannel:
 
     def exit_status(self) -> int | None:
         """Exit status of the remote shell, None while it runs or when it never said."""
-        if not self._channel.exit_status_ready():
+        # it comes a moment after the end of stdout
+        if not self._channel.status_event.wait(STATUS_SECONDS if self._ended else 0):
             return None
         status = self._channel.recv_exit_status()
         return None if status < 0 else status
@@ -79,3 +84,31 @@ class SshChannel:
         if not self._closed.is_set():
             self._closed.set()
             self._end()
+
+
+class Passage:
+    """A direct-tcpip channel through a gateway in a socket's place, whose end is quiet.
+
+    A channel's own close tells the gateway so; when the gateway is gone, that fails in the thread of the connection on
+    top, which nobody listens to.
+    """
+
+    def __init__(self, channel: RawChannel) -> None:
+        self._channel = channel
+        self.send = channel.send
+        self.recv = channel.recv
+        self.settimeout = channel.settimeout
+
+    @property
+    def _closed(self) -> bool:  # paramiko asks its sockets for this
+        return self._channel.closed
+
+    def shutdown(self, how: int) -> None:
+        """Wakes whoever reads; the gateway hears of it if it can."""
+        with contextlib.suppress(OSError, EOFError, SSHException):
+            self._channel.shutdown(how)
+
+    def close(self) -> None:
+        """Closes the channel."""
+        with contextlib.suppress(OSError, EOFError, SSHException):
+            self._channel.close()

@@ -18,7 +18,9 @@ MAX_HOPS = 8
 DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 _HOP = re.compile(
-    r"^(?:ssh://)?(?:(?P<user>[^@]+)@)?(?:\[(?P<six>[^]]+)]|(?P<host>[^:]+|[^:]*(?::[^:]*){2,}))(?::(?P<port>\d+))?/?$"
+    r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?"
+    r"(?:\[(?P<six>[^]\s]+)]|(?P<host>[^:@\s/[\]]+|[0-9a-fA-F]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*(?:%\w+)?))"
+    r"(?::(?P<port>\d+))?/?"
 )
 
 
@@ -112,16 +114,16 @@ class Resolver:
             return None, None
         before, _, last = jump.rpartition(",")
         user, host, port = parse_hop(last)
-        if host == said.host:  # `Host *` with a ProxyJump matches the gateway too: it is reached directly
-            return None, None
         hop = self._config(ssh.config).lookup(host, user=user, port=port)
+        if (hop.hostname, _port(hop)) == (said.hostname, _port(said)):
+            return None, None  # `Host *` with a ProxyJump matches the gateway too: it is reached directly
         identity = None if hop.first("identityfile") else ssh.identity_file
         return self._target(ssh, hop, before or None, identity, depth + 1), None
 
 
 def parse_hop(text: str) -> tuple[str | None, str, int | None]:
     """``[user@]host[:port]``, also as ``ssh://…`` and with an IPv6 address in brackets; raises UsageError."""
-    match = _HOP.match(text.strip())
+    match = _HOP.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"gateway {text!r}: [user@]host[:port] is wanted")
     return match["user"], match["six"] or match["host"], int(match["port"]) if match["port"] else None
