@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,15 +16,21 @@ from typing import Any, Protocol
 
 from ncclrun.model.errors import NcclrunError, UsageError
 
+STATE_FIX = "set XDG_STATE_HOME to a directory that you can write to"
+OPEN_FILES = 256
+"""Log files held open at a time: a large run has more streams than a process may have descriptors."""
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 
 
 def state_home() -> Path:
-    """``$XDG_STATE_HOME/ncclrun``, else ``~/.local/state/ncclrun``."""
+    """``$XDG_STATE_HOME/ncclrun``, else ``~/.local/state/ncclrun``. Raises NcclrunError for a user without a home."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    # The XDG specification: a relative path is invalid and shall be ignored.
-    root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
-    return root / "ncclrun"
+    if base.startswith("/"):  # the XDG specification: a relative path is invalid and shall be ignored
+        return Path(base) / "ncclrun"
+    try:
+        return Path.home() / ".local" / "state" / "ncclrun"
+    except RuntimeError as error:
+        raise NcclrunError("this user has no home directory to keep runs in", fix=STATE_FIX) from error
 
 
 def new_run_id() -> str:
@@ -65,13 +72,11 @@ class RunDir:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.mkdir(mode=0o700)
             (path / "logs").mkdir(mode=0o700)
-        except FileExistsError as error:
-            raise UsageError(f"there is a run {run_id} already, in {path}", fix="choose another --run-id") from error
         except OSError as error:
-            raise NcclrunError(
-                f"can't make the run's directory {path}: {error.strerror}",
-                fix="set XDG_STATE_HOME to a directory that you can write to",
-            ) from error
+            if isinstance(error, FileExistsError) and path.is_dir():
+                message, fix = f"there is a run {run_id} already, in {path}", "choose another --run-id"
+                raise UsageError(message, fix=fix) from error
+            raise NcclrunError(f"can't make the run's directory {path}: {error.strerror}", fix=STATE_FIX) from error
         return cls(path)
 
     def write(self, name: str, record: dict[str, Any]) -> None:
@@ -105,7 +110,7 @@ class RunDir:
 
 def find_run(run_id: str | None) -> RunDir:
     """The named run, or the newest; raises UsageError with what there is."""
-    runs = sorted(_runs(), key=lambda run: (run.path / "run.json").stat().st_mtime)
+    runs = sorted(_runs(), key=lambda run: ((run.path / "run.json").stat().st_mtime_ns, run.run_id))
     if run_id is None:
         if not runs:
             raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
@@ -183,12 +188,20 @@ class NoLogs:
 
 
 class LogWriter:
-    """Appends what the nodes send, byte for byte, and notes the order in which it came."""
+    """Appends what the nodes send, byte for byte, and notes the order in which it came.
+
+    What is here of a stream is its beginning, without a gap: once the disk has refused bytes of it, none that come
+    later are taken, so that the size always says where a reader of the node resumes.
+    """
 
     def __init__(self, run: RunDir) -> None:
-        self._run = run
-        self._files: dict[str, FileIO] = {}
-        self._order = (run.logs / "order").open("ab", buffering=0)
+        self._logs = run.logs
+        self._files: OrderedDict[str, FileIO] = OrderedDict()
+        self._cut: set[str] = set()
+        try:
+            self._order = (self._logs / "order").open("ab", buffering=0)
+        except OSError as error:
+            raise NcclrunError(f"can't write logs in {self._logs}: {error.strerror}", fix=STATE_FIX) from error
         self.lost = 0
         """Bytes that this machine's disk did not take."""
         self.trouble = ""
@@ -197,24 +210,39 @@ class LogWriter:
     def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
         """Where a reader of the node resumes: bytes that are here, by the node's name for the stream."""
         names = [f"{who}.{kind}" for who in ("launcher", *range(nproc)) for kind in ("out", "err")]
-        return {name: self._file(place_of(name)).tell() for name in names}
+        files = {name: self._logs / place_of(name).filename for name in names}
+        return {name: file.stat().st_size if file.exists() else 0 for name, file in files.items()}
 
     def append(self, place: Place, when: float, data: bytes) -> None:
         """Adds to the end of the stream; a full disk here costs these bytes (counted), never the run."""
-        file = self._file(place)
-        offset = file.tell()
+        name = place.filename
         written = 0
         try:
-            written = file.write(data)
-            self._order.write(b"%.6f %s %d %d\n" % (when, place.filename.encode(), offset, written))
+            if name not in self._cut:
+                file = self._file(name)
+                offset = file.tell()
+                written = file.write(data)
+                self._note(b"%.6f %s %d %d\n" % (when, name.encode(), offset, written))
         except OSError as error:
             self.trouble = error.strerror or str(error)
-        self.lost += len(data) - written
+        if written < len(data):
+            self._cut.add(name)
+            self.lost += len(data) - written
 
-    def _file(self, place: Place) -> FileIO:
-        if place.filename not in self._files:
-            self._files[place.filename] = (self._run.logs / place.filename).open("ab", buffering=0)
-        return self._files[place.filename]
+    def _note(self, line: bytes) -> None:
+        """A line of the order file, whole or not at all; without it the bytes show when the stream's next ones do."""
+        before = self._order.tell()
+        if self._order.write(line) < len(line):
+            self._order.truncate(before)
+            self._order.seek(before)
+
+    def _file(self, name: str) -> FileIO:
+        if name not in self._files:
+            if len(self._files) >= OPEN_FILES:
+                self._files.popitem(last=False)[1].close()
+            self._files[name] = (self._logs / name).open("ab", buffering=0)
+        self._files.move_to_end(name)
+        return self._files[name]
 
     def close(self) -> None:
         """Closes every file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ from ncclrun.commands.probe import Inbox, connect, inbox_sink
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn
-from ncclrun.model.lines import LineAssembler
+from ncclrun.model.lines import CAP, LineAssembler
 from ncclrun.planning.hostlist import select_ranks
 from ncclrun.transport.base import Transport
 from ncclrun.transport.session import Session
 
-TAIL_BLOCK = 64 << 10
+BLOCK = 64 << 10
+LONGEST_LINE = 4 * CAP
+"""Bytes of the longest line that is shown in one piece."""
+_ORDER = re.compile(rb"([0-9.]+) ([a-z]+[0-9]+\.[a-z]+) ([0-9]+) ([0-9]+)\n")
 POLL = 0.2
 """Seconds between looks at files that another ncclrun writes."""
 
@@ -84,6 +88,11 @@ def select(
         chosen = frozenset(match)
     world_size = sum(n.nproc for n in nodes)
     picked = None if ranks is None else frozenset(select_ranks(ranks, world_size))
+    there = {rank for n in nodes if n.node_rank in chosen for rank in range(n.first_rank, n.first_rank + n.nproc)}
+    if picked is not None and not picked & there:
+        raise UsageError(
+            f"rank {ranks} is not on node {node}", fix=f"it has the ranks {', '.join(map(str, sorted(there)))}"
+        )
     return Wanted(nodes=chosen, ranks=picked, stream=stream, tail=tail)
 
 
@@ -111,16 +120,18 @@ class LogReader:
             for place in (Place(node.node_rank, rank, "out"), Place(node.node_rank, rank, "err"))
         }
         self._order_offset = 0
+        self._read: dict[str, int] = {}
+        """How far each file was read: every byte is shown once, whatever the order file says of it."""
+        self._when: dict[str, float] = {}
 
     def local(self) -> Iterator[Event]:
-        """Everything that is here."""
-        if self._wanted.tail is not None:
-            yield from self._tails(self._wanted.tail)
-            self._skip_order()
-        else:
+        """Everything that is here, but for last lines that have no end yet: see ``finish``."""
+        if self._wanted.tail is None:
             yield from self._more()
-        if not is_followed(self._run):
-            yield from self._flush()
+        else:
+            self._skip_order()
+            yield from self._tails(self._wanted.tail)
+        yield from self._rest()
 
     def follow(self, control: Control) -> Iterator[Event]:
         """What another ncclrun still writes here, until the run ends or that one is gone."""
@@ -130,7 +141,14 @@ class LogReader:
             yield from self._more()
             if going:
                 time.sleep(POLL)
-        yield from self._flush()
+        yield from self._rest()
+
+    def finish(self) -> Iterator[Event]:
+        """The last lines that have no line feed."""
+        for filename, lines in self._lines.items():
+            rest = lines.flush()
+            if rest is not None:
+                yield self._event(self._places[filename], rest, self._when[filename])
 
     def remote(self, transport: Transport, control: Control, *, follow: bool) -> Iterator[Event]:
         """What the nodes have beyond what is here; with ``follow`` until their part of the run ends."""
@@ -153,7 +171,6 @@ class LogReader:
         finally:
             for session in sessions.values():
                 session.close()
-        yield from self._flush()
 
     def _ask(self, tail: int | None) -> Callable[[int, Session], Any]:
         def question(node_rank: int, session: Session) -> Any:
@@ -208,12 +225,33 @@ class LogReader:
                 if not line.endswith(b"\n"):
                     return  # being written: the next round reads it whole
                 self._order_offset += len(line)
-                when, name, offset, size = line.split()
-                place = self._places.get(name.decode())
-                if place is not None and self._wanted.takes(place):
-                    with (self._run.logs / place.filename).open("rb") as stream:
-                        stream.seek(int(offset))
-                        yield from self._feed(place, stream.read(int(size)), float(when))
+                entry = _ORDER.fullmatch(line)
+                place = self._places.get(entry[2].decode()) if entry else None
+                if entry and place:  # a line torn by a power cut costs the order of its bytes, not the bytes
+                    yield from self._read_to(place, int(entry[3]) + int(entry[4]), float(entry[1]))
+
+    def _read_to(self, place: Place, end: int, when: float) -> Iterator[Event]:
+        """The stream up to ``end``, from where it was read so far."""
+        start = self._read.get(place.filename, 0)
+        if end <= start or not self._wanted.takes(place):
+            return
+        with (self._run.logs / place.filename).open("rb") as stream:
+            stream.seek(start)
+            while data := stream.read(min(BLOCK, end - start)):
+                start = self._read[place.filename] = start + len(data)
+                yield from self._feed(place, data, when)
+
+    def _rest(self) -> Iterator[Event]:
+        """What is here without a line in the order file, as when the disk was full or the writer was killed."""
+        for place, file in self._present():
+            status = file.stat()
+            yield from self._read_to(place, status.st_size, status.st_mtime)
+
+    def _present(self) -> Iterator[tuple[Place, Path]]:
+        for place in self._places.values():
+            file = self._run.logs / place.filename
+            if self._wanted.takes(place) and file.is_file():
+                yield place, file
 
     def _skip_order(self) -> None:
         order = self._run.logs / "order"
@@ -221,23 +259,18 @@ class LogReader:
 
     def _tails(self, count: int) -> Iterator[Event]:
         """The last ``count`` lines of each stream."""
-        for place in self._places.values():
-            file = self._run.logs / place.filename
-            if self._wanted.takes(place) and file.is_file():
-                yield from self._feed(place, last_lines(file, count), file.stat().st_mtime)
+        for place, file in self._present():
+            status = file.stat()
+            self._read[place.filename] = status.st_size
+            yield from self._feed(place, last_lines(file, count, status.st_size), status.st_mtime)
 
     def _feed(self, place: Place, data: bytes, when: float) -> Iterator[Event]:
         if not self._wanted.takes(place):
             return
+        self._when[place.filename] = when
         whole = self._lines.setdefault(place.filename, LineAssembler()).feed(data)
         if whole is not None:
             yield self._event(place, whole, when)
-
-    def _flush(self) -> Iterator[Event]:
-        for filename, lines in self._lines.items():
-            rest = lines.flush()
-            if rest is not None:
-                yield self._event(self._places[filename], rest, time.time())
 
     def _event(self, place: Place, text: str, when: float) -> Log:
         node = self._nodes[place.node_rank]
@@ -252,19 +285,20 @@ class LogReader:
         )
 
 
-def last_lines(file: Path, count: int) -> bytes:
-    """The last ``count`` lines, read from the end; a last line without a line feed counts."""
+def last_lines(file: Path, count: int, end: int) -> bytes:
+    """The last ``count`` lines of the first ``end`` bytes; a last line without a line feed counts."""
     if count <= 0:
         return b""
+    blocks: list[bytes] = []
+    feeds, start = 0, end
     with file.open("rb") as stream:
-        position = stream.seek(0, 2)
-        data = b""
-        while position > 0 and data.rstrip(b"\n").count(b"\n") < count:
-            step = min(TAIL_BLOCK, position)
-            position -= step
-            stream.seek(position)
-            data = stream.read(step) + data
-    lines = data.split(b"\n")  # not splitlines: it would also cut at the carriage returns of progress bars
+        while start > 0 and feeds <= count and end - start < (count + 1) * LONGEST_LINE:
+            size = min(BLOCK, start)
+            start -= size
+            stream.seek(start)
+            blocks.append(stream.read(size))
+            feeds += blocks[-1].count(b"\n")
+    lines = b"".join(reversed(blocks)).split(b"\n")  # not splitlines: it also cuts at progress bars' carriage returns
     keep = count + 1 if lines[-1] == b"" else count
     return b"\n".join(lines[-keep:])
 
@@ -283,13 +317,11 @@ def read_logs(
     """The logs of a run (the last one by default): from here and, when nothing more comes here, from the nodes."""
     run = find_run(run_id)
     reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail))
-    if is_followed(run):
-        yield from reader.local()
-        if follow:
-            yield from reader.follow(control)
-    elif run.read("end.json") is not None:
-        yield from reader.local()
-    else:
+    followed, ended = is_followed(run), run.read("end.json") is not None
+    yield from reader.local()
+    if followed and follow:
+        yield from reader.follow(control)
+    elif not followed and not ended:
         # The ncclrun that wrote here is gone and the run's end was never seen: the nodes know more.
-        yield from reader.local()
         yield from reader.remote(transport, control, follow=follow)
+    yield from reader.finish()

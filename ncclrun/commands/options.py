@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from ncclrun.commands.history import check_run_id
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Stream
@@ -40,29 +42,43 @@ def job_from_options(
         raise UsageError(
             "-m goes with torchrun; --launcher exec runs a command", fix=f"--launcher exec … python -m {program}"
         )
+    if workdir is not None and not workdir.startswith(("/", "~")):
+        raise UsageError(f"--workdir {workdir!r} depends on where one stands", fix="write it from / or ~ on")
     kind: Literal["script", "module", "command"] = "module" if module else "script"
     return JobSpec(
         kind="command" if launcher == "exec" else kind,
         program=program,
         args=args,
         launcher="exec" if launcher == "exec" else "torchrun",
-        run_id=run_id,
+        run_id=None if run_id is None else check_run_id(run_id),
         nproc_per_node=number_or_auto("--nproc-per-node", nproc_per_node, 1, 1024),
         master_port=number_or_auto("--master-port", master_port, 1, 65535),
         python=python,
         workdir=workdir,
-        grace=grace,
-        timeout=timeout,
+        grace=_finite("--grace", grace),
+        timeout=_finite("--timeout", timeout),
         env=environment_options(env, environ),
+        from_shell=frozenset(name for name, typed in _typed(env).items() if not typed),
         sync=sync,
     )
+
+
+def _finite(option: str, seconds: float | None) -> float | None:
+    if seconds is not None and not math.isfinite(seconds):
+        raise UsageError(f"{option} {seconds}: a number of seconds is wanted")
+    return seconds
+
+
+def _typed(options: Sequence[str]) -> dict[str, bool]:
+    """Whether the value of each name was typed (``K=V``) or is the shell's (``K``); the last one of a name counts."""
+    return {option.partition("=")[0]: "=" in option for option in options}
 
 
 def number_or_auto(option: str, text: str | None, low: int, high: int) -> int | Literal["auto"] | None:
     """``auto``, or a whole number within the bounds."""
     if text is None or text == "auto":
         return text  # type: ignore[return-value]  # the comparison narrows a str to no literal
-    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not low <= int(text) <= high:
         raise UsageError(f"{option} {text!r}: a whole number from {low} to {high} is wanted, or auto")
     return int(text)
 
@@ -86,9 +102,9 @@ def environment_options(options: Sequence[str], environ: Mapping[str, str]) -> d
 
 def stream_option(text: str | None) -> Stream | None:
     """``out`` or ``err``."""
-    if text is None or text == "out" or text == "err":
-        return text  # type: ignore[return-value]  # the comparison narrows a str to no literal
-    raise UsageError(f"--stream {text!r} is not known", fix="--stream out or --stream err")
+    if text not in (None, "out", "err"):
+        raise UsageError(f"--stream {text!r} is not known", fix="--stream out or --stream err")
+    return text  # type: ignore[return-value]  # the comparison narrows a str to no literal
 
 
 def only_nodes(cluster: ClusterSpec, selection: str | None) -> ClusterSpec:
