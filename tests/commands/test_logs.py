@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.history import LogWriter, Place, RunDir
 from ncclrun.commands.logs import LogReader, RunNode, last_lines, read_logs, run_nodes, select
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import NcclrunError, UsageError
-from ncclrun.model.events import Event, Log
+from ncclrun.model.errors import NcclrunError, NodeRefused, UsageError
+from ncclrun.model.events import Event, Log, Unreachable, Warn
 from ncclrun.transport.base import Channel
 from tests.planning.makers import node
 
@@ -255,6 +255,64 @@ class TestSelection:
         with pytest.raises(UsageError, match="rank 2 is not on node a") as caught:
             select(NODES, node="a", ranks="2", stream=None, tail=None)
         assert caught.value.fix == "it has the ranks 0, 1"
+
+
+class TestFromTheNodes:
+    """The ncclrun that wrote here is gone, and the run's end was never seen: the nodes have the rest."""
+
+    @pytest.fixture
+    def asked(self, run: RunDir, monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, Any]]:
+        """What each node was asked; node 0 answers with the rest of two streams, node 2 can't be reached."""
+        (run.path / "end.json").unlink()
+        asked: dict[int, dict[str, Any]] = {}
+
+        class Session:
+            def __init__(self, rank: int, sink: Callable[..., None]) -> None:
+                self.rank, self.sink = rank, sink
+
+            def call(self, do: str, **arguments: Any) -> None:
+                asked[self.rank] = {"do": do, **arguments}
+                if self.rank == 1:
+                    raise NodeRefused("no_run", "there is no such run here")
+                for stream, data in (("0.out", b"\xa4 end\n"), ("launcher.err", b"l\n")):
+                    self.sink(NODES[0].node, {"ev": "log", "stream": stream, "offset": 0, "time": 5.0}, data)
+                self.sink(NODES[0].node, {"ev": "end", "record": {}}, b"")
+
+            def close(self) -> None:
+                asked[self.rank]["closed"] = True
+
+        def connect(
+            nodes: list[Node], transport: object, sink: Callable[..., None], control: Control, sessions: dict[int, Any]
+        ) -> Iterator[Event]:
+            sessions.update({rank: Session(rank, sink) for rank in (0, 1)})
+            yield Unreachable(node="1", node_rank=2, host="1", reason="timeout", message="no answer", fix="")
+
+        monkeypatch.setattr(logs, "connect", connect)
+        return asked
+
+    def test_lines_that_began_here_go_on_there(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
+        write(run, (OUT0, b"here\nhalf a \xc3"))
+        events = read(run)
+        assert lines([event for event in events if isinstance(event, Log)]) == [
+            ("0.out", "here"),
+            ("0.out", "half a ä end"),
+            ("launcher a", "l"),
+        ]
+        assert asked[0]["offsets"] == {"0.out": len(b"here\nhalf a \xc3")}
+
+    def test_nodes_that_can_not_say_are_told_and_not_waited_for(
+        self, run: RunDir, asked: dict[int, dict[str, Any]]
+    ) -> None:
+        others = [event for event in read(run, follow=True) if not isinstance(event, Log)]
+        assert [type(event) for event in others] == [Unreachable, Warn]
+        assert isinstance(others[1], Warn)
+        assert (others[1].node, others[1].text) == ("b", "there is no such run here")
+        assert all(request["closed"] for request in asked.values())
+
+    def test_a_run_whose_end_is_known_asks_nobody(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
+        run.write("end.json", {"exit_code": 0})
+        assert read(run) == []
+        assert asked == {}
 
 
 class TestRecord:
