@@ -345,9 +345,11 @@ class Launch:
                 token=self._token,
                 node_rank=node_rank,
                 processes=processes(plan, node),
+                defaults={variable.name: variable.value for variable in node.defaults},
                 env={variable.name: variable.value for variable in node.environment},
                 unset=list(node.unset),
                 grace=node.grace,
+                restarts=node.node.launch.max_restarts,
             )
 
         # Without an ear for Ctrl-C: what was asked to start must be known to run before it can be stopped.

@@ -41,6 +41,8 @@ class NodePlan:
     argv: tuple[str, ...]
     """The launcher's command (torchrun), or one worker's (exec). ``{port}`` never stands in it: see ``LaunchPlan.with_port``."""
     environment: tuple[Variable, ...]
+    defaults: tuple[Variable, ...]
+    """Variables for a login environment that does not have them; those of ``environment`` go over them."""
     unset: tuple[str, ...]
     """Variables of the login environment that are taken away."""
     workdir: str | None

@@ -101,6 +101,10 @@ class Watch:
         """Whether `poll` must be called often: a kernel without pidfds."""
         return bool(self._polled)
 
+    def all_ended(self, nproc: int) -> bool:
+        """Whether every one of the node's workers was there and has ended."""
+        return len(self.latest) == nproc and all(rank.ended_at is not None for rank in self.latest.values())
+
     def hear(self) -> None:
         """Takes reports; a restarted worker replaces its forerunner."""
         with contextlib.suppress(BlockingIOError):

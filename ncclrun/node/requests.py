@@ -185,7 +185,7 @@ def _programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, 
     base = dict(os.environ)
     for name in _strings(request.get("unset", []), "unset"):
         base.pop(name, None)
-    base.update(_variables(request.get("env", {})))
+    base = {**_variables(request.get("defaults", {})), **base, **_variables(request.get("env", {}))}
     own = {
         "NCCLRUN_COOKIE": run_facts["cookie"],
         "NCCLRUN_RUN_ID": run.run_id,
@@ -216,7 +216,7 @@ def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     name = _name(run.run_id, run.node_rank)
     release(server, name)
     server.prepared.pop(name, None)
-    fd = supervisor.launch(run, programs, float(request.get("grace", 30.0)))
+    fd = supervisor.launch(run, programs, float(request.get("grace", 30.0)), int(request.get("restarts", 0)))
     received = bytearray()
 
     def readable() -> None:
@@ -258,8 +258,9 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     how, grace = request.get("how"), float(request.get("grace", 30.0))
     if how not in ("term", "kill"):
         raise Refusal("bad_request", f"how must be term or kill, not {how!r}")
-    asked = run.supervisor() is not None and _order(run, {"how": how, "grace": grace})
-    if not asked and run.state() is not None and run.end() is None:
+    lives = run.end() is None and run.state() is not None
+    asked = lives and run.supervisor() is not None and _order(run, {"how": how, "grace": grace})
+    if lives and not asked:
         server.settle(run)
     reply({"ok": True, "asked": asked})
 

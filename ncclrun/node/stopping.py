@@ -54,6 +54,12 @@ class Ending:
             processes.send_all((p for p in self.members() if p.state in "Tt"), signal.SIGCONT)
             processes.send_all(self._started(), signal.SIGTERM)
 
+    def expect(self, grace: float) -> None:
+        """What was started is about to end by itself: no signal, but no more than the grace either."""
+        self.deadline = min(self.deadline, time.monotonic() + grace)
+        if self.stage == "running":
+            self.stage = "terminating"
+
     def kill(self) -> None:
         """No grace any more."""
         if self.stage not in ("killing", "over"):

@@ -17,18 +17,24 @@ from .refusal import Refusal
 RANK_TAIL = 4 << 10
 LAUNCHER_TAIL = 16 << 10
 POLL_SECONDS = 0.02
+# For torchrun to end when all its workers have: it only has its report to write.
+LAUNCHER_SECONDS = 3.0
 # A survivor may write for ever; after the end we take at most this much more of a stream.
 LAST_BYTES = 64 << 20
 
 
 class Supervisor:
-    """One run's end of the world. ``grace`` is the one that a failing rank gives its siblings."""
+    """One run's end of the world.
 
-    def __init__(self, run: rundir.RunDir, programs: list[spawn.Program], grace: float) -> None:
+    ``grace`` is the one that a failing rank gives its siblings; with ``restarts`` torchrun may start them anew instead.
+    """
+
+    def __init__(self, run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int) -> None:
         self._run = run
         self._facts = run.run()
         self._programs = programs
         self._grace = grace
+        self._restarts = restarts
         self._selector = selectors.DefaultSelector()
         self._streams: dict[str, drain.Stream] = {}
         self._children: dict[int, ranks.Rank] = {}
@@ -108,6 +114,8 @@ class Supervisor:
                 self._watch.stopping = self._ending.stopping
                 self._watch.poll()
             self._reap()
+            if self._watch is not None:
+                self._judge_workers(self._watch)
             if not self._living() and self._ending.stage in ("running", "terminating"):
                 self._ending.clear()
             self._ending.tick()
@@ -143,11 +151,21 @@ class Supervisor:
             if self._living():
                 self._end_others(bad[0])
 
+    def _judge_workers(self, watch: ranks.Watch) -> None:
+        """torchrun ends the siblings of a failed worker itself, in its own time; the other nodes are to know at once."""
+        if self._ending.stage == "running" and not self._restarts:
+            bad = [rank for rank in watch.latest.values() if rank.ended_at is not None and rank.status]
+            if bad:
+                self._failed = True
+                self._ending.expect(self._grace)
+                self._say("stopping", _how(bad[0]))
+        if self._ending.stage == "terminating" and watch.all_ended(self._facts["nproc"]):
+            # It may wait in vain for other nodes: its exit barrier hears no signal.
+            self._ending.expect(LAUNCHER_SECONDS)
+
     def _end_others(self, first: ranks.Rank) -> None:
-        end = ranks.outcome(first.status)
-        how = f"exit code {end['code']}" if end["signal"] is None else f"signal {end['signal']}"
         self._ending.ask(self._grace)
-        self._say("stopping", f"local rank {first.local_rank} failed ({how})")
+        self._say("stopping", _how(first))
 
     # --- orders
 
@@ -227,13 +245,19 @@ class Supervisor:
         processes.kill_all(self._ending.members, stopping.KILL_SECONDS)
 
 
+def _how(rank: ranks.Rank) -> str:
+    end = ranks.outcome(rank.status)
+    how = f"exit code {end['code']}" if end["signal"] is None else f"signal {end['signal']}"
+    return f"local rank {rank.local_rank} failed ({how})"
+
+
 def _empty(fd: int) -> None:
     with contextlib.suppress(BlockingIOError):
         while os.read(fd, 1 << 12):
             pass
 
 
-def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, tell: int) -> None:
+def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int, tell: int) -> None:
     """The grandchild's life; says on ``tell`` that everything runs, or why not, as one line of JSON."""
 
     def say(answer: dict[str, Any]) -> None:
@@ -241,7 +265,7 @@ def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, 
             os.write(tell, json.dumps(answer).encode("ascii") + b"\n")
         os.close(tell)
 
-    supervisor = Supervisor(run, programs, grace)
+    supervisor = Supervisor(run, programs, grace, restarts)
     try:
         supervisor.prepare()
         try:
@@ -259,21 +283,21 @@ def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, 
         raise
 
 
-def launch(run: rundir.RunDir, programs: list[spawn.Program], grace: float) -> int:
+def launch(run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int) -> int:
     """Forks twice; returns a descriptor on which the supervisor says how the start went."""
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setsid()
         if os.fork() == 0:
-            _detached(run, programs, grace, told)
+            _detached(run, programs, grace, restarts, told)
         os._exit(0)
     os.close(told)
     os.waitpid(pid, 0)
     return heard
 
 
-def _detached(run: rundir.RunDir, programs: list[spawn.Program], grace: float, told: int) -> None:
+def _detached(run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int, told: int) -> None:
     """Never returns."""
     status = 70
     try:
@@ -282,7 +306,7 @@ def _detached(run: rundir.RunDir, programs: list[spawn.Program], grace: float, t
         complaints = os.open(run.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.dup2(complaints, 2)
         tasks.detach(frozenset([told]))
-        _supervise(run, programs, grace, told)
+        _supervise(run, programs, grace, restarts, told)
         status = 0
     except BaseException:  # noqa: BLE001  # the last thing that this process does is to say why, in supervisor.log
         os.write(2, traceback.format_exc().encode("utf-8", "replace"))

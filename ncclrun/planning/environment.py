@@ -32,7 +32,6 @@ def node_environment(
     layers: list[tuple[str, Mapping[str, str]]] = [
         ("network", network_variables(endpoint)),
         ("gpus", {} if node.gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, node.gpus))}),
-        ("default", {"PYTHONUNBUFFERED": "1"}),
         ("nccl.env", nccl.env),
         ("launch.env", node.launch.env),
         ("forward_env", {name: forwarded[name] for name in node.launch.forward_env}),
@@ -44,6 +43,17 @@ def node_environment(
             secret = origin == "forward_env" or (origin == "--env" and name in from_shell) or _is_secret(name, value)
             merged[name] = Variable(name=name, value=value, origin=origin, secret=secret)
     return tuple(merged[name] for name in sorted(merged))
+
+
+def default_variables(launcher: str, nproc: int) -> tuple[Variable, ...]:
+    """What is set where the node's login environment does not have it.
+
+    torchrun itself gives each of several workers one OpenMP thread, and prints five lines about it on every node.
+    """
+    defaults = {"PYTHONUNBUFFERED": "1"}
+    if launcher == "torchrun" and nproc > 1:
+        defaults["OMP_NUM_THREADS"] = "1"
+    return tuple(Variable(name=name, value=value, origin="default") for name, value in sorted(defaults.items()))
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -12,7 +12,7 @@ from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
 from ncclrun.planning.command import WORKER, torchrun_command, worker_command
-from ncclrun.planning.environment import node_environment, rank_variables
+from ncclrun.planning.environment import default_variables, node_environment, rank_variables
 
 MASK = "***"
 
@@ -66,6 +66,7 @@ def make_plan(
                 environment=node_environment(
                     node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env, from_shell=job.from_shell
                 ),
+                defaults=default_variables(job.launcher, counts[node_rank]),
                 unset=fact.stale,
                 workdir=node.launch.workdir,
                 grace=node.launch.grace,
@@ -169,7 +170,8 @@ def planned_event(plan: LaunchPlan) -> Planned:
                 "python": node.python,
                 "workdir": node.workdir,
                 "environment": {
-                    v.name: {"value": MASK if v.secret else v.value, "from": v.origin} for v in node.environment
+                    v.name: {"value": MASK if v.secret else v.value, "from": v.origin}
+                    for v in (*node.defaults, *node.environment)
                 },
                 "unset": list(node.unset),
                 "command": list(node.argv),

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from ncclrun.model.cluster import Nccl
 from ncclrun.model.plan import Endpoint, Variable
-from ncclrun.planning.environment import network_variables, node_environment, rank_variables
+from ncclrun.planning.environment import (
+    default_variables,
+    network_variables,
+    node_environment,
+    rank_variables,
+)
 from tests.planning.makers import node
 
 V4 = Endpoint("eth1", "10.0.0.1", "")
@@ -54,8 +59,13 @@ class TestLayers:
 
     def test_output_is_unbuffered_unless_the_user_says_otherwise(self) -> None:
         assert variable("PYTHONUNBUFFERED", "").value == ""
-        found = node_environment(node("a"), Nccl(), V4, forwarded={}, options={})
-        assert Variable("PYTHONUNBUFFERED", "1", "default") in found
+        assert Variable("PYTHONUNBUFFERED", "1", "default") in default_variables("exec", 4)
+
+    def test_openmp_gets_one_thread_where_torchrun_would_give_it_one_and_talk_about_it(self) -> None:
+        names = [[v.name for v in default_variables(launcher, n)] for launcher, n in (("torchrun", 2), ("torchrun", 1))]
+        assert "OMP_NUM_THREADS" in names[0]
+        assert "OMP_NUM_THREADS" not in names[1]
+        assert "OMP_NUM_THREADS" not in [v.name for v in default_variables("exec", 2)]
 
     def test_names_come_sorted_and_once(self) -> None:
         found = node_environment(node("a", env={"Z": "", "A": ""}), Nccl(env={"Z": "1"}), V4, forwarded={}, options={})
