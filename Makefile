@@ -1,6 +1,8 @@
 # What a person types; .ci/run types the same.
 BIN := .venv/bin
 SETUP := sh tools/setup.sh
+# ip, nft and sshd live in sbin, which not every login has on its path.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 .PHONY: help demo test lint docs clean
 
@@ -14,7 +16,7 @@ help:
 # An activated .venv is what a person has who types the command by hand: the nodes then find its python3 on PATH.
 demo: .venv/demo
 	@$(SETUP) torch
-	PATH="$(CURDIR)/$(BIN):$$PATH" ncclrun launch cluster.example.yaml examples/train.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ncclrun launch cluster.example.yaml examples/train.py
 
 test: .venv/dev
 	@$(SETUP) system
