@@ -80,7 +80,7 @@ def install(
             else:
                 yield Installed(node, error=result)
 
-        def authorize(session: Session) -> bool:
+        def authorize(_name: str, session: Session) -> bool:
             return bool(session.call("authorize", public_key=keys[session.node.name])["added"])
 
         for name, answer in for_all(sessions, authorize):

@@ -15,7 +15,6 @@ from ncclrun.commands.code import find_source
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import LogWriter, RunDir, check_run_id, new_run_id, process_start
-from ncclrun.commands.parallel import ask_all
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, reopen, unreachable
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.diagnosis.outcome import first_failure
@@ -50,6 +49,7 @@ from ncclrun.model.plan import LaunchPlan, NodePlan
 from ncclrun.planning.network import choose_endpoints
 from ncclrun.planning.planner import make_plan, planned_event, processes, wanted_port, with_options
 from ncclrun.transport.base import Transport
+from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 PREPARE_TIMEOUT = 120.0
@@ -318,13 +318,14 @@ class Launch:
     ) -> Iterator[Event]:
         """Asks all nodes; tells every node that refuses or is lost, then ends the launch if there was one."""
         code = 0
-        for node_rank, answer in ask_all(self._sessions, question, self._control):
+        for node_rank, answer in for_all(self._sessions, question, cancelled=self._control.stopped):
             node = self.cluster.nodes[node_rank]
             if isinstance(answer, NcclrunError):
                 code = max(code, answer.exit_code)
                 yield failure_event(node, node_rank, answer)
             else:
                 yield from taken(node_rank, answer)
+        self._control.check()
         if code:
             raise _NotStarted(code, "nothing was started")
 
@@ -353,7 +354,7 @@ class Launch:
             )
 
         # Without an ear for Ctrl-C: what was asked to start must be known to run before it can be stopped.
-        for node_rank, answer in ask_all(self._sessions, question):
+        for node_rank, answer in for_all(self._sessions, question):
             node = self.cluster.nodes[node_rank]
             if isinstance(answer, NcclrunError):
                 failed[node_rank] = answer
@@ -464,7 +465,7 @@ class Launch:
         A node that can't be asked any more does it itself: it drops what never started when its channel ends.
         """
         idle = {rank: s for rank, s in self._sessions.items() if rank in self._prepared - self._started}
-        for _rank, _answer in ask_all(idle, self._discard):
+        for _rank, _answer in for_all(idle, self._discard):
             pass
         for session in self._sessions.values():
             session.close()

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import Place, RunDir, find_run, process_start
-from ncclrun.commands.parallel import ask_all
 from ncclrun.commands.probe import Inbox, connect, inbox_sink
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, UsageError
@@ -22,6 +21,7 @@ from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn
 from ncclrun.model.lines import CAP, LineAssembler
 from ncclrun.planning.hostlist import select_ranks
 from ncclrun.transport.base import Transport
+from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 BLOCK = 64 << 10
@@ -163,7 +163,7 @@ class LogReader:
                     waiting.discard(event.node_rank)
                     yield event
             asked = {rank: session for rank, session in sessions.items() if rank in waiting}
-            for rank, answer in ask_all(asked, self._ask(tail), control):
+            for rank, answer in for_all(asked, self._ask(tail), cancelled=control.stopped):
                 if isinstance(answer, NcclrunError):
                     waiting.discard(rank)
                     yield Warn(node=nodes[rank].name, text=answer.message, fix=answer.fix)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 
 from ncclrun.commands.control import Control
-from ncclrun.commands.parallel import ask_all
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.model.cluster import ClusterSpec, Node
@@ -17,6 +16,7 @@ from ncclrun.model.facts import NodeFacts
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.network import choose_endpoints
 from ncclrun.transport.base import Transport
+from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 EXIT_UNFIT = 1
@@ -39,13 +39,18 @@ def ping(cluster: ClusterSpec, transport: Transport, control: Control) -> Iterat
                 rows[event.node_rank] = unreachable_row(event)
                 yield rows[event.node_rank]
         facts: dict[int, NodeFacts] = {}
-        for rank, answer in ask_all(sessions, lambda rank, s: ask_facts(s, nodes[rank].launch.python), control):
+
+        def question(rank: int, session: Session) -> NodeFacts:
+            return ask_facts(session, nodes[rank].launch.python)
+
+        for rank, answer in for_all(sessions, question, cancelled=control.stopped):
             if isinstance(answer, NcclrunError):
                 reason = answer.reason if isinstance(answer, HostError) else "refused"
                 rows[rank] = _row(nodes[rank], rank, connected[rank], (_problem(reason, answer),))
                 yield rows[rank]
             else:
                 facts[rank] = answer
+        control.check()
         endpoints, failure = _endpoints(nodes, facts)
         if failure is not None:
             yield failure

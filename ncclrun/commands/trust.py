@@ -61,7 +61,7 @@ def scan(cluster: ClusterSpec, transport: SshTransport) -> Iterator[Shown | NotS
                 gateway = target.gateway.label
                 message = f"{target.label}: stands behind the gateway {gateway}, whose key is not trusted yet"
                 yield NotSeen(target, HostError("gateway", message, fix=f"accept the key of {gateway}, then again"))
-        for target, keys in for_all(ready, transport.scan):
+        for target, keys in for_all(ready, lambda _, each: transport.scan(each)):
             if isinstance(keys, NcclrunError):
                 yield NotSeen(target, keys)
                 continue

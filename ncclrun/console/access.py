@@ -11,7 +11,7 @@ from ncclrun.commands.trust import Accepted, NotSeen, Shown
 from ncclrun.console.notes import Note, problem, render
 from ncclrun.console.output import Output
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count
+from ncclrun.console.words import about, count
 from ncclrun.model.errors import EXIT_UNREACHABLE, UsageError
 
 Scan = Callable[[], Iterable[Shown | NotSeen]]
@@ -76,7 +76,7 @@ def keys(answers: Iterable[Installed], out: Output, *, colors: bool) -> int:
     for answer in answers:
         if answer.error is not None:
             code = EXIT_UNREACHABLE
-            notes = problem("error", f"{answer.node.name}: {answer.error.message}", answer.error.fix)
+            notes = problem("error", about(answer.node.name, answer.error.message), answer.error.fix)
         else:
             done = "key installed" if answer.added else "key was there already"
             notes = [Note("good", f"{answer.node.name}: {done}")]

@@ -7,7 +7,7 @@ from collections import Counter
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.sanitize import one_line
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count, duration
+from ncclrun.console.words import about, count, duration
 from ncclrun.model.events import Pinged
 
 HEADS = ("node", "fit", "ssh", "host name", "interface", "address", "gpus", "python", "torch", "nccl", "clock")
@@ -45,7 +45,7 @@ class PingBoard:
             note
             for answer in answers
             for found in answer.problems
-            for note in problem(found.level, f"{answer.node}: {found.message}", found.fix)
+            for note in problem(found.level, about(answer.node, found.message), found.fix)
         ]
         fit = sum(answer.fit for answer in answers)
         if fit == len(answers):

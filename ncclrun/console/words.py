@@ -58,3 +58,8 @@ def shell_word(text: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return {"\n": "\\n", "\t": "\\t"}.get(match[0], f"\\x{code:02x}" if code < ord("\x80") else f"\\u{code:04x}")
+
+
+def about(node: str, message: str) -> str:
+    """The message with the node it is about in front, unless it begins so already."""
+    return message if message.startswith(f"{node}: ") else f"{node}: {message}"

@@ -145,29 +145,43 @@ class _Crew:
 
 
 def for_all(
-    items: Mapping[_K, _V], question: Callable[[_V], _R], *, workers: int = 32
+    items: Mapping[_K, _V],
+    question: Callable[[_K, _V], _R],
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    workers: int = 32,
 ) -> Iterator[tuple[_K, _R | NcclrunError]]:
-    """Asks all at once and yields (key, answer or error) as they come; other exceptions are raised."""
+    """Asks all at once and yields (key, answer or error) as they come; other exceptions are raised.
+
+    When ``cancelled`` turns true it ends within a moment; what is under way ends by itself, in the background.
+    """
     todo: queue.SimpleQueue[tuple[_K, _V]] = queue.SimpleQueue()
     answers: queue.SimpleQueue[tuple[_K, _R | BaseException]] = queue.SimpleQueue()
     for item in items.items():
         todo.put(item)
 
     def work() -> None:
-        while True:
+        while not cancelled():
             try:
                 key, value = todo.get_nowait()
             except queue.Empty:
                 return
             try:
-                answers.put((key, question(value)))
+                answers.put((key, question(key, value)))
             except BaseException as error:  # noqa: BLE001  # raised or yielded below
                 answers.put((key, error))
 
     for number in range(min(workers, len(items))):
         threading.Thread(target=work, name=f"ncclrun-ask-{number}", daemon=True).start()
-    for _ in range(len(items)):
-        key, answer = answers.get()
+    left = len(items)
+    while left:
+        try:
+            key, answer = answers.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            if cancelled():
+                return
+            continue
+        left -= 1
         if isinstance(answer, BaseException) and not isinstance(answer, NcclrunError):
             raise answer
         yield key, answer

@@ -97,7 +97,7 @@ class TestConnecting:
         members = [lab.node(lab.server(), name="far"), lab.node(name="near", host="localhost")]
         sessions = {n.name: s for n, s, _ in connect_all(transport, members, ignore) if isinstance(s, Session)}
         assert [transport.is_local(n) for n in members] == [False, True]
-        answers = dict(for_all(sessions, lambda s: s.call("echo", text=s.node.name)))
+        answers = dict(for_all(sessions, lambda name, s: s.call("echo", text=name)))
         assert {name: a["said"] for name, a in answers.items() if isinstance(a, dict)} == {"far": "far", "near": "near"}
         for session in sessions.values():
             session.close()
@@ -106,7 +106,7 @@ class TestConnecting:
 
 class TestAskingAll:
     def test_yields_answers_and_refusals(self) -> None:
-        def question(number: int) -> int:
+        def question(_key: int, number: int) -> int:
             if number == 3:
                 raise NodeRefused("odd", "not three")
             return number * number
@@ -117,7 +117,35 @@ class TestAskingAll:
 
     def test_raises_bugs(self) -> None:
         with pytest.raises(ZeroDivisionError):
-            list(for_all({"a": 0}, lambda n: 1 // n))
+            list(for_all({"a": 0}, lambda _, n: 1 // n))
 
     def test_of_nobody_is_nothing(self) -> None:
-        assert list(for_all({}, str)) == []
+        assert list(for_all({}, lambda *_: None)) == []
+
+    def test_a_quick_answer_does_not_wait_for_a_slow_one(self) -> None:
+        release = threading.Event()
+
+        def question(key: str, _: None) -> str:
+            if key == "slow":
+                release.wait(30)
+            return key
+
+        found = []
+        for key, _ in for_all({"slow": None, "quick": None}, question):
+            found.append(key)
+            release.set()
+        assert found == ["quick", "slow"]
+
+    def test_asks_no_more_at_a_time_than_there_are_workers(self) -> None:
+        answers = for_all(dict.fromkeys(range(20)), lambda *_: threading.current_thread().name, workers=2)
+        assert len({thread for _, thread in answers}) <= 2
+
+    def test_ends_when_cancelled_though_nobody_answers(self) -> None:
+        cancelled, release = threading.Event(), threading.Event()
+
+        def question(*_: object) -> None:
+            cancelled.set()
+            release.wait(30)
+
+        assert list(for_all({1: None, 2: None}, question, cancelled=cancelled.is_set)) == []
+        release.set()
