@@ -32,6 +32,7 @@ from ncclrun.transport.target import Resolver, Target
 REMOTE_COMMAND = "exec /bin/sh -s"
 IDLE_TICK = 1.0
 RETRIES = 8
+LEAST_SECONDS = 0.5  # a try that gets less would end as a time-out and hide why
 FAILURE_SECONDS = 30.0
 SCANNED_KINDS = (
     ("ssh-ed25519",),
@@ -178,7 +179,7 @@ class SshTransport:
                     return action(attempt)
             except Dropped as dropped:
                 pause = random.uniform(0.5, 1.5) * 0.1 * 2**count  # noqa: S311  # jitter, not a secret
-                if count + 1 == RETRIES or pause > deadline.left() or self._closed:
+                if count + 1 == RETRIES or pause + LEAST_SECONDS > deadline.left() or self._closed:
                     raise dropped.error from dropped
             time.sleep(pause)
             with self._lock:

@@ -87,15 +87,16 @@ class SshChannel:
 
 
 class Passage:
-    """A direct-tcpip channel through a gateway in a socket's place, whose end is quiet.
+    """A direct-tcpip channel through a gateway in a socket's place; its end is orderly and quiet.
 
-    A channel's own close tells the gateway so; when the gateway is gone, that fails in the thread of the connection on
-    top, which nobody listens to.
+    paramiko lets data or an end of file overtake a close from another thread, and sshd then ends the gateway's whole
+    connection, with all nodes behind it: so sends and the close take turns here, and nothing is half closed. A close
+    that the gateway can't hear any more would raise in the thread of the connection on top, where nobody listens.
     """
 
     def __init__(self, channel: RawChannel) -> None:
         self._channel = channel
-        self.send = channel.send
+        self._turn = threading.Lock()
         self.recv = channel.recv
         self.settimeout = channel.settimeout
 
@@ -103,12 +104,16 @@ class Passage:
     def _closed(self) -> bool:  # paramiko asks its sockets for this
         return self._channel.closed
 
-    def shutdown(self, how: int) -> None:
-        """Wakes whoever reads; the gateway hears of it if it can."""
-        with contextlib.suppress(OSError, EOFError, SSHException):
-            self._channel.shutdown(how)
+    def send(self, data: bytes) -> int:
+        """As a socket's: how much was taken, TimeoutError after the time-out that was set."""
+        with self._turn:
+            return self._channel.send(data)
+
+    def shutdown(self, _how: int) -> None:
+        """Closes it, which wakes whoever reads."""
+        self.close()
 
     def close(self) -> None:
-        """Closes the channel."""
-        with contextlib.suppress(OSError, EOFError, SSHException):
+        """Closes the channel; safe to call twice."""
+        with self._turn, contextlib.suppress(OSError, EOFError, SSHException):
             self._channel.close()

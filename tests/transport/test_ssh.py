@@ -38,9 +38,10 @@ def refusal(transport: SshTransport, node: Node) -> HostError:
 class TestAChannel:
     def test_is_a_shells_stdin_and_stdout(self, lab: Lab, transport: SshTransport) -> None:
         channel = transport.open(lab.node(lab.server()))
-        assert say(channel, "echo $((6 * 7)); echo oops >&2; exit 3") == "42\n"
-        assert channel.stderr_tail() == "oops\n"
+        channel.send(b"echo $((6 * 7)); echo oops >&2; exit 3\n")
+        assert (channel.recv(100), channel.recv(100)) == (b"42\n", b"")
         assert channel.exit_status() == 3
+        assert channel.stderr_tail() == "oops\n"
 
     def test_carries_megabytes_both_ways_unharmed(self, lab: Lab, transport: SshTransport) -> None:
         data = os.urandom(5 << 20)
@@ -154,6 +155,16 @@ class TestAGateway:
             channels = list(pool.map(transport.open, [node] * 6))
         assert [say(c, "echo in") for c in channels] == ["in\n"] * 6
         assert gateway.log().count("Accepted publickey") == 1
+
+    def test_outlives_any_order_of_ends_behind_it(self, lab: Lab, transport: SshTransport) -> None:
+        gateway, server = lab.server(), lab.server()
+        node = lab.node(server, gateway=f"127.0.0.1:{gateway.port}")
+        last = transport.open(node)
+        for _ in range(5):
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(lambda c: (c.send(b"exit\n"), c.close()), [transport.open(node) for _ in range(4)]))
+        assert say(last, "echo in") == "in\n"
+        assert "nonexistent" not in gateway.log()
 
     def test_may_stand_behind_another(self, lab: Lab, transport: SshTransport) -> None:
         first, second, server = lab.server(), lab.server(), lab.server()
