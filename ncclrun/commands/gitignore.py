@@ -44,8 +44,7 @@ def rules_in(directory: Path) -> list[Rules]:
 
     # As bytes that are no UTF-8 stand in the names of files, so that they can match; and only \n ends a line for git.
     text = file.read_bytes().decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    return [Rules(directory, GitIgnoreSpec.from_lines(filter(_is_pattern, lines)))]
+    return [Rules(directory, GitIgnoreSpec.from_lines(filter(_is_pattern, text.split("\n"))))]
 
 
 def rules_above(directory: Path) -> list[Rules]:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -196,7 +195,7 @@ class LogWriter:
 
     def __init__(self, run: RunDir) -> None:
         self._logs = run.logs
-        self._files: OrderedDict[str, FileIO] = OrderedDict()
+        self._files: dict[str, FileIO] = {}
         self._cut: set[str] = set()
         try:
             self._order = (self._logs / "order").open("ab", buffering=0)
@@ -239,9 +238,8 @@ class LogWriter:
     def _file(self, name: str) -> FileIO:
         if name not in self._files:
             if len(self._files) >= OPEN_FILES:
-                self._files.popitem(last=False)[1].close()
+                self._files.pop(next(iter(self._files))).close()
             self._files[name] = (self._logs / name).open("ab", buffering=0)
-        self._files.move_to_end(name)
         return self._files[name]
 
     def close(self) -> None:

@@ -149,6 +149,24 @@ class TestEveryByteOnce:
         text = [line for _, line in lines(read(run, follow=True))]
         assert text == ["zero", "one", "two", "last"]
 
+    def test_a_line_of_the_order_file_that_is_being_written_is_waited_for(
+        self, run: RunDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (run.logs / "rank0.out").write_bytes(b"second\n")
+        (run.logs / "rank1.out").write_bytes(b"first\n")
+        order = [b"1.0 rank1.o", b"ut 0 6\n2.0 rank0.out 0 7\n"]
+
+        def is_followed(_: RunDir) -> bool:
+            if order:
+                with (run.logs / "order").open("ab") as file:
+                    file.write(order.pop(0))
+            return bool(order)
+
+        monkeypatch.setattr(logs, "is_followed", is_followed)
+        monkeypatch.setattr(logs, "POLL", 0.0)
+        reader = LogReader(run, select(NODES, node=None, ranks=None, stream=None, tail=None))
+        assert lines(reader.follow(Control())) == [("1.out", "first"), ("0.out", "second")]
+
     @pytest.mark.parametrize("tail", [None, 1])
     def test_a_run_that_is_going_on_is_read_without_following(
         self, run: RunDir, monkeypatch: pytest.MonkeyPatch, tail: int | None
