@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from ncclrun.model.cluster import Nccl, Node
 from ncclrun.model.plan import Endpoint, Variable
 
-SECRET_NAME = re.compile(r"KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
-"""Names whose values are masked wherever a plan is shown (TOKENIZERS_PARALLELISM is no secret)."""
+SECRET_NAME = re.compile(r"(?<!_IB_P)KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
+"""Names whose values are masked wherever a plan is shown (TOKENIZERS_PARALLELISM and NCCL_IB_PKEY are no secrets)."""
 SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """Values that are masked: a URL with a password in it, as of a proxy or a database."""
 

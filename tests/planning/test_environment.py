@@ -89,7 +89,7 @@ class TestMasks:
     def test_a_name_that_says_so(self, name: str) -> None:
         assert variable(name, "x").secret
 
-    @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "TOKENIZERS_PARALLELISM", "PWD", "NCCL_DEBUG"])
+    @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "TOKENIZERS_PARALLELISM", "NCCL_IB_PKEY", "PWD", "NCCL_DEBUG"])
     def test_an_ordinary_name_is_shown(self, name: str) -> None:
         assert not variable(name, "x").secret
 
