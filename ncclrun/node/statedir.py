@@ -11,6 +11,8 @@ from typing import NamedTuple
 from . import machine
 from .refusal import Refusal
 
+FALLBACKS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108  # checked for owner, mode and links by _owned
+
 
 class StateDir(NamedTuple):
     """``path`` is `<state>/ncclrun` (None: nowhere), ``note`` says why it is not the usual place ("" when it is)."""
@@ -69,7 +71,7 @@ def find() -> StateDir:
             return StateDir(usual / "ncclrun", "")
         except OSError as error:
             reasons.append(f"{usual}: {error.strerror or error}")
-    for base in (Path("/var/tmp"), Path("/tmp")):  # noqa: S108  # checked for owner, mode and links by _owned
+    for base in FALLBACKS:
         private = base / f"ncclrun-{os.getuid()}"
         try:
             _owned(private)

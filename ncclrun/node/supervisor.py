@@ -152,7 +152,7 @@ class Supervisor:
                 self._end_others(bad[0])
 
     def _judge_workers(self, watch: ranks.Watch) -> None:
-        """torchrun ends the siblings of a failed worker itself, in its own time; the other nodes are to know at once."""
+        """torchrun ends a failed worker's siblings itself, in its own time; the other nodes are to know at once."""
         if self._ending.stage == "running" and not self._restarts:
             bad = [rank for rank in watch.latest.values() if rank.ended_at is not None and rank.status]
             if bad:

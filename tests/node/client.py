@@ -9,8 +9,9 @@ import select
 import subprocess
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from ncclrun.node import wire
 
@@ -153,15 +154,16 @@ class Client:
 
     def logs(self) -> dict[str, bytes]:
         """What arrived so far, by stream; the offsets must follow each other."""
-        found: dict[str, bytes] = {}
+        found: dict[str, bytearray] = {}
         first: dict[str, int] = {}
         for header, body in self.events:
             if header["ev"] == "log":
                 stream = header["stream"]
                 first.setdefault(stream, header["offset"])
-                assert header["offset"] == first[stream] + len(found.get(stream, b""))
-                found[stream] = found.get(stream, b"") + body
-        return found
+                text = found.setdefault(stream, bytearray())
+                assert header["offset"] == first[stream] + len(text)
+                text += body
+        return {stream: bytes(text) for stream, text in found.items()}
 
     def hang_up(self) -> int:
         """Ends the channel; the exit status of the node part."""
