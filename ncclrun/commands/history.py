@@ -79,14 +79,26 @@ class RunDir:
         return cls(path)
 
     def write(self, name: str, record: dict[str, Any]) -> None:
-        """Writes ``name`` (run.json, end.json) whole or not at all."""
+        """Writes ``name`` (run.json, end.json) whole or not at all; raises NcclrunError where the disk refuses."""
         partial = self.path / f".{name}.new"
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(record, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path / name)
+        try:
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(record, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self.path / name)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise NcclrunError(
+                f"can't write {self.path / name}: {error.strerror}", fix="free some space here"
+            ) from error
+
+    def write_end(self, exit_code: int, reason: str, *, complete: bool) -> None:
+        """Notes the end; ``complete``: all that the run printed is here, so that `logs` need not ask the nodes."""
+        self.write(
+            "end.json", {"exit_code": exit_code, "reason": reason, "ended_at": time.time(), "complete": complete}
+        )
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The record, or None where it was not written."""

@@ -47,7 +47,7 @@ from ncclrun.model.job import JobSpec
 from ncclrun.model.outcome import NodeEnd
 from ncclrun.model.plan import LaunchPlan, NodePlan
 from ncclrun.planning.network import choose_endpoints
-from ncclrun.planning.planner import make_plan, planned_event, processes, wanted_port, with_options
+from ncclrun.planning.planner import make_plan, planned_event, processes, refuse_unsupported, wanted_port, with_options
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -127,6 +127,7 @@ class Launch:
                 nnodes=len(self.cluster.nodes),
                 nodes=tuple(node.name for node in self.cluster.nodes),
             )
+        refuse_unsupported(self.cluster, self.job)
         yield from self._connect()
         yield from self._probe()
         plan = self._plan(None)
@@ -140,6 +141,8 @@ class Launch:
         yield planned_event(plan)
         yield from self._reach_master(plan)
         failed = yield from self._start(plan)
+        if all(isinstance(failed.get(node.node_rank), NodeRefused) for node in plan.nodes):
+            raise _NotStarted(EXIT_NOT_STARTED, "nothing was started")
         yield from self._follow(plan, failed)
 
     # --- before the start
@@ -417,7 +420,11 @@ class Launch:
             yield self._ended(0, "left running")
             return
         ended = self._judge(members, follower)
-        self._run.write("end.json", {"exit_code": ended.exit_code, "reason": ended.reason, "ended_at": time.time()})
+        complete = writer.lost == 0 and all(member.over and member.lost is None for member in members)
+        try:
+            self._run.write_end(ended.exit_code, ended.reason, complete=complete)
+        except NcclrunError as error:
+            yield Warn(text=error.message, fix=error.fix)
         yield ended
 
     def _member(self, node: NodePlan, error: NcclrunError | None) -> Member:

@@ -317,11 +317,11 @@ def read_logs(
     """The logs of a run (the last one by default): from here and, when nothing more comes here, from the nodes."""
     run = find_run(run_id)
     reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail))
-    followed, ended = is_followed(run), run.read("end.json") is not None
+    followed, complete = is_followed(run), (run.read("end.json") or {}).get("complete", False)
     yield from reader.local()
     if followed and follow:
         yield from reader.follow(control)
-    elif not followed and not ended:
-        # The ncclrun that wrote here is gone and the run's end was never seen: the nodes know more.
+    elif not followed and not complete:
+        # The ncclrun that wrote here is gone and did not have it all: the nodes know more.
         yield from reader.remote(transport, control, follow=follow)
     yield from reader.finish()

@@ -93,7 +93,7 @@ def _rejoin(
         yield Ended(run_id=run.run_id, exit_code=0, reason="left running", seconds=time.monotonic() - began)
         return
     if all(member.record is not None for member in members):
-        run.write("end.json", {"exit_code": outcome.exit_code, "reason": outcome.reason, "ended_at": time.time()})
+        run.write_end(outcome.exit_code, outcome.reason, complete=how is None and writer.lost == 0)
     yield Ended(
         run_id=run.run_id,
         exit_code=outcome.exit_code,

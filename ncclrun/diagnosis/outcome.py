@@ -72,6 +72,8 @@ def _cause(failure: Failure) -> Cause:
 
 def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> list[str]:
     """What became of the node's others: those that were stopped in one text, those that failed in another."""
+    if end.refused is not None:
+        return []  # told by each node when it refused; nothing of the run ever lived there
     mine = [failure for failure in failures if failure.end is end and failure is not cause]
     # torchrun's siblings die of a signal and say nothing; who reads this wants them with those that we stopped.
     silent = [f for f in mine if f.belief is Belief.STOPPED or (f.belief is Belief.CONSEQUENCE and not f.exceptions)]

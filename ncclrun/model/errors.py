@@ -54,9 +54,7 @@ class SpecError(NcclrunError):
     def __init__(self, source: str, problems: tuple[SpecProblem, ...]) -> None:
         self.source = source
         self.problems = problems
-        lines = [
-            f"{source}:{p.line}:{p.column}: {p.path + ': ' if p.path else ''}{p.message}" for p in problems
-        ]
+        lines = [f"{source}:{p.line}:{p.column}: {p.path + ': ' if p.path else ''}{p.message}" for p in problems]
         super().__init__("\n".join(lines))
 
 
@@ -69,8 +67,8 @@ class PlanError(NcclrunError):
 class HostError(NcclrunError):
     """One host could not be reached or talked to.
 
-    ``reason`` is a fixed word for programs: ``refused``, ``timeout``, ``no_route``, ``name``, ``unknown_key``, ``changed_key``,
-    ``revoked_key``, ``auth``, ``gateway``, ``protocol``, ``shell``, ``no_python``, ``lost``.
+    ``reason`` is a fixed word for programs: ``refused``, ``timeout``, ``no_route``, ``name``, ``unknown_key``,
+    ``changed_key``, ``revoked_key``, ``auth``, ``gateway``, ``protocol``, ``shell``, ``no_python``, ``lost``.
     """
 
     exit_code = EXIT_UNREACHABLE

@@ -75,7 +75,7 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeSent:
-    """The script's directory as it travelled; ``sent_to`` lacks the nodes that had it already. ``size`` in bytes, packed."""
+    """The script's directory as it travelled (``size``: bytes, packed); ``sent_to`` lacks the nodes that had it."""
 
     event: ClassVar[str] = "code"
     directory: str
@@ -122,9 +122,9 @@ class NodeState:
 class Log:
     """Output of a worker (``rank``) or, with ``rank`` None, of the node's launcher.
 
-    ``text`` is one or more whole lines without the last line feed; with ``partial`` it is the line as it stands now (a progress
-    bar), replaced by what follows. In JSON each line is an event of its own and partial lines are left out. ``time`` is when
-    the node read it, seconds of Unix time on the node's clock.
+    ``text`` is one or more whole lines without the last line feed; with ``partial`` it is the line as it stands now (a
+    progress bar), replaced by what follows. In JSON each line is an event of its own and partial lines are left out.
+    ``time`` is when the node read it, seconds of Unix time on the node's clock.
     """
 
     event: ClassVar[str] = "log"
@@ -180,7 +180,7 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeSummary:
-    """A row of the closing table; ``confirmed`` says whether the node itself said that nothing of the run lives there."""
+    """A row of the closing table; ``confirmed``: the node itself said that nothing of the run lives there."""
 
     node: str
     node_rank: int

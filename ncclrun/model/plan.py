@@ -39,7 +39,7 @@ class NodePlan:
     python: str
     """Absolute path of the training Python on the node."""
     argv: tuple[str, ...]
-    """The launcher's command (torchrun), or one worker's (exec). ``{port}`` never stands in it: see ``LaunchPlan.with_port``."""
+    """The launcher's command (torchrun), or one worker's (exec)."""
     environment: tuple[Variable, ...]
     defaults: tuple[Variable, ...]
     """Variables for a login environment that does not have them; those of ``environment`` go over them."""

@@ -15,6 +15,7 @@ NVML_SECONDS = 10.0
 SMI_PLACES = "/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/run/nvidia/driver/usr/bin:/opt/bin:/usr/local/cuda/bin"
 QUERY = "index,name,uuid,memory.total,driver_version"
 PROC_GPUS = Path("/proc/driver/nvidia/gpus")
+PROC_VERSION = Path("/proc/driver/nvidia/version")
 TEXT = 96
 
 
@@ -73,11 +74,11 @@ def _from_proc() -> Gpus:
         name, uuid = fields.get("Model", "").strip(), fields.get("GPU UUID", "").strip()
         gpus.append({"index": len(gpus), "name": name, "uuid": uuid, "memory": None})
     try:
-        version = re.search(
-            r"Kernel Module\D*([\d.]+)", Path("/proc/driver/nvidia/version").read_text("utf-8", "replace")
-        )
+        text = PROC_VERSION.read_text("utf-8", "replace")
     except OSError:
-        version = None
+        text = ""
+    # "Kernel Module  570.1" or "Open Kernel Module for x86_64  580.1"
+    version = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
     return Gpus(gpus, version.group(1) if version else "")
 
 

@@ -18,6 +18,9 @@ from .refusal import Refusal
 BEAT_SECONDS = 2.0
 SILENCE_SECONDS = 60.0
 BATCH_SECONDS = 0.05
+# A run that was silent for this long is looked at less often: looking costs a percent of a core.
+QUIET_AFTER_SECONDS = 2.0
+QUIET_SECONDS = 0.2
 
 
 class Server:
@@ -36,7 +39,7 @@ class Server:
         self.settling: set[str] = set()
         self._open = True
         self._heard = time.monotonic()
-        self._next_pump = 0.0
+        self._next_pump = self._news = 0.0
         self._writing = False
 
     # --- talking
@@ -112,10 +115,11 @@ class Server:
         self.tasks.spawn(lambda: requests.settle(run), done, requests.SLOW_SECONDS)
 
     def _pump(self, now: float) -> None:
-        """Feeds the followers every 50 ms, and as fast as the controller reads while they are behind."""
+        """Feeds the followers every 50 or 200 ms, and as fast as the controller reads while they are behind."""
         if now < self._next_pump or not self.channel.room:
             return
         behind = False
+        said = self.channel.said
         for name, one in list(self.follows.items()):
             behind = one.pump(self.channel) or behind
             if one.orphaned:
@@ -123,7 +127,10 @@ class Server:
             if one.ended:
                 one.close()
                 del self.follows[name]
-        self._next_pump = now if behind else now + BATCH_SECONDS
+        if self.channel.said != said:
+            self._news = now
+        pause = BATCH_SECONDS if now - self._news < QUIET_AFTER_SECONDS else QUIET_SECONDS
+        self._next_pump = now if behind else now + pause
 
     # --- the loop
 

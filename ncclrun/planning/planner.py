@@ -32,7 +32,6 @@ def make_plan(
     ``master_port`` None stands for "not known yet" and shows as ``auto``. Raises PlanError for what can't be planned.
     """
     nodes = tuple(with_options(node, job) for node in cluster.nodes)
-    refuse_unsupported(cluster, job, nodes)
     counts = tuple(workers(node, fact) for node, fact in zip(nodes, facts, strict=True))
     port = wanted_port(nodes) if master_port is None else master_port
     master_addr = endpoints[0].address
@@ -95,16 +94,16 @@ def with_options(node: Node, job: JobSpec) -> Node:
     return Node(**{**vars(node), "launch": changed})
 
 
-def refuse_unsupported(cluster: ClusterSpec, job: JobSpec, nodes: Sequence[Node]) -> None:
+def refuse_unsupported(cluster: ClusterSpec, job: JobSpec) -> None:
     """Raises PlanError for settings that the file may carry but that this version does not run."""
     if cluster.nccl.deliver != "env":
         raise PlanError(
             f"nccl.deliver: {cluster.nccl.deliver} is not there yet",
             fix="write nccl: {deliver: env}: the settings then go into the workers' environment",
         )
-    if any(node.launch.rendezvous != "static" for node in nodes):
+    if any(node.launch.rendezvous != "static" for node in cluster.nodes):
         raise PlanError("launch.rendezvous: c10d is not there yet", fix="write launch: {rendezvous: static}")
-    if job.launcher == "exec" and any(node.launch.max_restarts for node in nodes):
+    if job.launcher == "exec" and any(node.launch.max_restarts for node in cluster.nodes):
         raise PlanError("max_restarts is torchrun's, and --launcher exec runs without it", fix="leave max_restarts out")
 
 

@@ -51,7 +51,7 @@ def make_run(run_id: str) -> RunDir:
     dump = TypeAdapter(Node).dump_python
     rows = [{"node": dump(n.node, mode="json"), "first_rank": n.first_rank, "nproc": n.nproc} for n in NODES]
     run.write("run.json", {"nodes": rows})
-    run.write("end.json", {"exit_code": 0})
+    run.write_end(0, "finished", complete=True)
     return run
 
 
@@ -328,7 +328,7 @@ class TestFromTheNodes:
         assert all(request["closed"] for request in asked.values())
 
     def test_a_run_whose_end_is_known_asks_nobody(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
-        run.write("end.json", {"exit_code": 0})
+        run.write_end(0, "finished", complete=True)
         assert read(run) == []
         assert asked == {}
 

@@ -12,7 +12,15 @@ from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import NodeFacts, PythonFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan
-from ncclrun.planning.planner import make_plan, planned_event, processes, wanted_port, with_options, workers
+from ncclrun.planning.planner import (
+    make_plan,
+    planned_event,
+    processes,
+    refuse_unsupported,
+    wanted_port,
+    with_options,
+    workers,
+)
 from tests.planning.makers import cluster, facts, node
 
 SCRIPT = JobSpec("script", "train.py")
@@ -23,14 +31,12 @@ def plan(
     nodes: Sequence[Node],
     job: JobSpec = SCRIPT,
     machines: Sequence[NodeFacts] | None = None,
-    *,
-    nccl: dict[str, Any] | None = None,
     **options: Any,
 ) -> LaunchPlan:
     machines = machines or [facts(n.name) for n in nodes]
     endpoints = [Endpoint("eth1", f"10.0.0.{i}", "") for i in range(1, len(nodes) + 1)]
     options = {"run_id": "r1", "forwarded": {}, "master_port": 29500, **options}
-    return make_plan(cluster(*nodes, **(nccl or {})), job, machines, endpoints, **options)
+    return make_plan(cluster(*nodes), job, machines, endpoints, **options)
 
 
 class TestRanks:
@@ -105,15 +111,15 @@ class TestUnsupported:
 
     def test_another_delivery_of_nccls_settings(self) -> None:
         with pytest.raises(PlanError, match=r"nccl\.deliver: file is not there yet"):
-            plan([node("a")], nccl={"deliver": "file"})
+            refuse_unsupported(cluster(node("a"), deliver="file"), SCRIPT)
 
     def test_another_rendezvous(self) -> None:
         with pytest.raises(PlanError, match="c10d is not there yet"):
-            plan([node("a"), node("b", rendezvous="c10d")])
+            refuse_unsupported(cluster(node("a"), node("b", rendezvous="c10d")), SCRIPT)
 
     def test_restarts_without_torchrun(self) -> None:
         with pytest.raises(PlanError, match="max_restarts is torchrun's"):
-            plan([node("a", max_restarts=1)], EXEC)
+            refuse_unsupported(cluster(node("a", max_restarts=1)), EXEC)
 
 
 class TestCommands:
