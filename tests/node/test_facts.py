@@ -122,6 +122,16 @@ class TestGpus:
             (1, "NVIDIA H200", "GPU-y"),
         ]
 
+    @pytest.mark.parametrize("words", ["x86_64 Kernel Module", "Open Kernel Module for x86_64", "Kernel Module"])
+    def test_the_drivers_version_is_read_from_proc(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+    ) -> None:
+        monkeypatch.setattr(gpus, "PROC_VERSION", tmp_path / "version")
+        (tmp_path / "version").write_text(
+            f"NVRM version: NVIDIA UNIX {words}  580.159.04  Release\nGCC version: 13.3\n"
+        )
+        assert gpus._from_proc().driver == "580.159.04"
+
     @pytest.mark.parametrize(
         ("setting", "count"),
         [
