@@ -34,7 +34,8 @@ class Progress:
         self._since = clock()
         self._waiting: list[str] = []
         """Nodes that this phase still waits for."""
-        self._networks: dict[tuple[str, str], list[str]] = {}
+        self._networks: dict[str, list[str]] = {}
+        """Interfaces by the reason for them."""
         self._states: dict[str, str] = {}
         self._grace = 0.0
         self._handlers: dict[type, Callable[..., list[Note]]] = {
@@ -63,6 +64,8 @@ class Progress:
         if not self._phase or not self._waiting:
             return ""
         waited = self._clock() - self._since
+        if self._phase == "asking":
+            return f"asking {names(self._waiting)} for their interfaces, GPUs and Python ({waited:.0f} s)"
         if self._phase == "stopping":
             ended = [node for node in self._nodes if self._states.get(node) == "ended"]
             done = f"{names(ended)} ended, " if ended else ""
@@ -91,6 +94,7 @@ class Progress:
         if not self._done(event.node):
             return []
         took = duration(self._clock() - self._since)
+        self._enter("asking", list(self._nodes))
         return [Note("info", f"{count(len(self._nodes), 'node')} connected in {took}")]
 
     def _unreachable(self, event: Unreachable) -> list[Note]:
@@ -98,19 +102,18 @@ class Progress:
         return problem("error", f"{_place(event.node, event.host)}: {event.message}", event.fix)
 
     def _resolved(self, event: Resolved) -> list[Note]:
-        self._networks.setdefault((event.interface, event.why), []).append(event.node)
+        if self._phase != "preparing":
+            self._enter("preparing", list(self._nodes))
+        self._networks.setdefault(event.why, []).append(f"{event.interface} on {event.node}")
         return []
 
     def _planned(self, event: Planned) -> list[Note]:
         if not self._nodes:
             self._nodes = [str(node["node"]) for node in event.nodes]
-        self._enter("preparing", list(self._nodes))
+        self._enter("starting", list(self._nodes))
         port = event.master_port or "a free port"
         ranks = f"{count(event.world_size, 'rank')} on {count(len(event.nodes), 'node')}"
-        notes = [
-            Note("info", f"network: {interface} on {names(nodes)} ({why})")
-            for (interface, why), nodes in self._networks.items()
-        ]
+        notes = [Note("info", f"network: {names(interfaces)} ({why})") for why, interfaces in self._networks.items()]
         return [*notes, Note("info", f"plan: {ranks} by {event.launcher}, master {event.master_addr}, {port}")]
 
     def _code(self, event: CodeSent) -> list[Note]:
@@ -118,8 +121,7 @@ class Progress:
         return [Note("info", f"code: {event.directory}, {count(event.files, 'file')}, {size(event.size)}; {where}")]
 
     def _prepared(self, event: Prepared) -> list[Note]:
-        if self._done(event.node):
-            self._enter("starting", list(self._nodes))
+        self._done(event.node)
         return []
 
     def _refused(self, event: Refused) -> list[Note]:

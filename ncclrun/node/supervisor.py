@@ -18,7 +18,7 @@ RANK_TAIL = 4 << 10
 LAUNCHER_TAIL = 16 << 10
 POLL_SECONDS = 0.02
 # For torchrun to end when all its workers have: it only has its report to write.
-LAUNCHER_SECONDS = 3.0
+LAUNCHER_SECONDS = 5.0
 # A survivor may write for ever; after the end we take at most this much more of a stream.
 LAST_BYTES = 64 << 20
 

@@ -39,6 +39,8 @@ def torchrun_command(
         f"--master-port={master_port}",
         f"--local-addr={local_addr}",
         f"--max-restarts={max_restarts}",
+        # The node reads how a worker ended before torchrun looks and reaps it; 0.1 s, its default, is a race under load.
+        "--monitor-interval=0.5",
         "--log-dir",
         f"{RUN}/torch",
         "--no-python",

@@ -96,7 +96,10 @@ class TestATerminal:
         live.show(RUN, connected(0))
         live.now = 4.0
         assert live.show()[-1] == "connecting 1/2: waiting for b (4 s)"
-        assert live.show(connected(1))[-1] == "ncclrun: 2 nodes connected in 4.1 s"
+        assert live.show(connected(1))[-2:] == [
+            "ncclrun: 2 nodes connected in 4.1 s",
+            "asking gpu1, b for their interfaces, GPUs and Python (0 s)",
+        ]
 
     def test_shows_bars_below_the_lines(self) -> None:
         live = Live()
@@ -105,7 +108,7 @@ class TestATerminal:
             "b    2 | a line",
             "gpu1 0 | 10%",
             "b    3 | 30%",
-            "preparing 0/2: waiting for gpu1, b (0 s)",
+            "starting 0/2: waiting for gpu1, b (0 s)",
         ]
 
     def test_shows_a_bar_as_a_line_when_it_has_ended(self) -> None:
