@@ -1,0 +1,305 @@
+"""Everything before the start of a run: connect, probe, plan, send the code, prepare everywhere, reach the master."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+from ncclrun.commands.code import find_source
+from ncclrun.commands.control import Control
+from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, unreachable
+from ncclrun.diagnosis.checks import cluster_problems, node_problems
+from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.errors import (
+    EXIT_NOT_STARTED,
+    EXIT_UNREACHABLE,
+    HostError,
+    NcclrunError,
+    NodeRefused,
+    PlanError,
+    UsageError,
+)
+from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Resolved, Unreachable, Warn
+from ncclrun.model.facts import NodeFacts
+from ncclrun.model.job import JobSpec
+from ncclrun.model.plan import LaunchPlan, NodePlan
+from ncclrun.planning.network import choose_endpoints
+from ncclrun.planning.planner import make_plan, refuse_unsupported, wanted_port
+from ncclrun.transport.base import Transport
+from ncclrun.transport.fleet import for_all
+from ncclrun.transport.session import Session
+
+PREPARE_TIMEOUT = 120.0
+REACH_TIMEOUT = 5.0
+"""Seconds in which a node must reach the master's port."""
+
+
+class NotStarted(NcclrunError):
+    """Events have told why; ``exit_code`` is what the command ends with."""
+
+    def __init__(self, exit_code: int, reason: str = "nothing was started") -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+
+
+class Preparation:
+    """All nodes up to the moment where every one is ready; whatever it did can be taken back until then.
+
+    ``sessions`` and ``facts`` are by node_rank; ``inbox`` takes what the nodes say unasked.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSpec,
+        job: JobSpec,
+        transport: Transport,
+        control: Control,
+        *,
+        run_id: str,
+        token: str,
+        environ: Mapping[str, str],
+    ) -> None:
+        self.cluster = cluster
+        self.inbox: Inbox = SimpleQueue()
+        self.sessions: dict[int, Session] = {}
+        self.facts: dict[int, NodeFacts] = {}
+        self.prepared: set[int] = set()
+        """Nodes that were asked to prepare: something of the run may be there."""
+        self._job = job
+        self._transport = transport
+        self._control = control
+        self._run_id = run_id
+        self._token = token
+        self._forwarded = forwarded_values(cluster.nodes, environ)
+        self._source = find_source(job, cluster.nodes)
+
+    def resolve(self) -> Generator[Event, None, LaunchPlan]:
+        """Connects, probes and plans; nothing on the nodes is changed. Raises NotStarted or PlanError."""
+        refuse_unsupported(self.cluster, self._job)
+        yield from self._connect()
+        yield from self._probe()
+        plan = self._plan(None)
+        for node in plan.nodes:
+            yield Resolved(
+                node=node.node.name,
+                node_rank=node.node_rank,
+                interface=node.endpoint.interface,
+                address=node.endpoint.address,
+                why=node.endpoint.why,
+            )
+        return plan
+
+    def prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
+        """Code, run directories, the master's port, which comes back in the plan. Raises NotStarted, PlanError."""
+        yield from self._send_code()
+        plan = yield from self._prepare(plan)
+        yield from self._reach_master(plan)
+        return plan
+
+    def take_back(self, started: set[int]) -> None:
+        """Removes what was prepared on nodes that were never asked to start, and closes every session.
+
+        A node that can't be asked any more does it itself: it drops what never started when its channel ends.
+        """
+        idle = {rank: session for rank, session in self.sessions.items() if rank in self.prepared - started}
+
+        def discard(node_rank: int, session: Session) -> None:
+            session.call("discard", timeout=10.0, run_id=self._run_id, node_rank=node_rank, token=self._token)
+
+        for _rank, _answer in for_all(idle, discard):
+            pass
+        for session in self.sessions.values():
+            session.close()
+
+    def _connect(self) -> Iterator[Event]:
+        missing = []
+        sink = inbox_sink(self.cluster.nodes, self.inbox)
+        for event in connect(self.cluster.nodes, self._transport, sink, self._control, self.sessions):
+            yield event
+            if isinstance(event, Unreachable):
+                missing.append(event.node)
+        if missing:
+            raise NotStarted(EXIT_UNREACHABLE, f"nothing was started: {', '.join(missing)} could not be reached")
+
+    def _probe(self) -> Iterator[Event]:
+        def question(node_rank: int, session: Session) -> NodeFacts:
+            return ask_facts(session, self.cluster.nodes[node_rank].launch.python)
+
+        def taken(node_rank: int, facts: NodeFacts) -> Iterator[Event]:
+            self.facts[node_rank] = facts
+            yield from ()
+
+        yield from self._everywhere(question, taken)
+        yield from self._refuse_unfit()
+
+    def _refuse_unfit(self) -> Iterator[Event]:
+        """The quick checks: errors end the launch, warnings are told."""
+        nodes, facts = self.cluster.nodes, self._ordered_facts()
+        refused = False
+        torch_needed = self._job.launcher == "torchrun"
+        for node_rank, (node, fact, differing) in enumerate(
+            zip(nodes, facts, cluster_problems(nodes, facts), strict=True)
+        ):
+            for problem in (*node_problems(node, fact, torch_needed=torch_needed), *differing):
+                if problem.level == "warning":
+                    yield Warn(node=node.name, text=problem.message, fix=problem.fix)
+                elif torch_needed or problem.code != "no_python":
+                    refused = True
+                    yield Refused(
+                        node=node.name,
+                        node_rank=node_rank,
+                        code=problem.code,
+                        message=problem.message,
+                        fix=problem.fix,
+                    )
+            if fact.stale:
+                yield Warn(
+                    node=node.name,
+                    text=f"its login environment sets {', '.join(fact.stale)}: taken away for this run",
+                    fix="remove them from the shell's start-up files there",
+                )
+        if refused:
+            raise NotStarted(EXIT_NOT_STARTED)
+
+    def _ordered_facts(self) -> list[NodeFacts]:
+        return [self.facts[rank] for rank in range(len(self.cluster.nodes))]
+
+    def _plan(self, master_port: int | None) -> LaunchPlan:
+        facts = self._ordered_facts()
+        job = JobSpec(**{**vars(self._job), "program": self._source.program})
+        return make_plan(
+            self.cluster,
+            job,
+            facts,
+            choose_endpoints(self.cluster.nodes, facts),
+            run_id=self._run_id,
+            forwarded=self._forwarded,
+            master_port=master_port,
+        )
+
+    def _send_code(self) -> Iterator[Event]:
+        archive = self._source.archive
+        if archive is None:
+            return
+        for note in archive.notes:
+            yield Warn(text=note, fix="")
+        sent: list[str] = []
+
+        def question(node_rank: int, session: Session) -> bool:
+            if session.call("has", sha256=archive.sha256)["has"]:
+                return False
+            session.send_code([archive.data], archive.sha256, timeout=PREPARE_TIMEOUT)
+            return True
+
+        def taken(node_rank: int, was_sent: bool) -> Iterator[Event]:
+            if was_sent:
+                sent.append(self.cluster.nodes[node_rank].name)
+            yield from ()
+
+        yield from self._everywhere(question, taken)
+        yield CodeSent(
+            directory=str(archive.directory),
+            files=archive.files,
+            size=len(archive.data),
+            sha256=archive.sha256,
+            sent_to=tuple(sent),
+        )
+
+    def _prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
+        """Prepares everywhere; returns the plan with the master's port."""
+        hashes: dict[int, str] = {}
+        port = 0
+
+        def question(node_rank: int, session: Session) -> dict[str, Any]:
+            # Noted before the answer: a node that is cut off in between may have prepared all the same.
+            self.prepared.add(node_rank)
+            return session.call("prepare", timeout=PREPARE_TIMEOUT, **self._preparation(plan, plan.nodes[node_rank]))
+
+        def taken(node_rank: int, answer: dict[str, Any]) -> Iterator[Event]:
+            nonlocal port
+            hashes[node_rank] = answer.get("script_sha256", "")
+            if node_rank == 0:
+                port = int(answer["port"])
+            yield Prepared(node=self.cluster.nodes[node_rank].name, node_rank=node_rank)
+
+        yield from self._everywhere(question, taken)
+        if len(set(hashes.values())) > 1:
+            rows = "\n".join(f"  {self.cluster.nodes[rank].name}: {hashes[rank][:16]}" for rank in sorted(hashes))
+            raise PlanError(
+                f"{self._source.program} is not the same file on all nodes (SHA-256):\n{rows}",
+                fix="bring the nodes' working directories to the same state, or leave workdir out to have it sent",
+            )
+        return self._plan(port)
+
+    def _preparation(self, plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
+        archive = self._source.archive
+        workdir = node.workdir or self._source.workdir
+        return {
+            "run_id": self._run_id,
+            "token": self._token,
+            "node_rank": node.node_rank,
+            "nproc": node.nproc,
+            "launcher": plan.launcher,
+            "code": archive.sha256 if archive else None,
+            "workdir": workdir,
+            "script": self._source.program if self._job.kind == "script" else None,
+            "module": self._source.program if self._job.kind == "module" else None,
+            "python": node.python,
+            "listen": {"address": plan.master_addr, "port": wanted_port(self.cluster.nodes)}
+            if node.node_rank == 0
+            else None,
+        }
+
+    def _reach_master(self, plan: LaunchPlan) -> Iterator[Event]:
+        """Every node connects to the master's port from its own address: a wrong card shows here, not in a hang."""
+
+        def question(node_rank: int, session: Session) -> None:
+            if node_rank == 0:
+                return
+            session.call(
+                "reach",
+                address=plan.master_addr,
+                port=plan.master_port,
+                token=self._token,
+                source=plan.nodes[node_rank].endpoint.address,
+                timeout=REACH_TIMEOUT,
+            )
+
+        yield from self._everywhere(question, lambda _rank, _answer: iter(()))
+
+    def _everywhere(
+        self, question: Callable[[int, Session], Any], taken: Callable[[int, Any], Iterator[Event]]
+    ) -> Iterator[Event]:
+        """Asks all nodes; tells every node that refuses or is lost, then ends the launch if there was one."""
+        code = 0
+        for node_rank, answer in for_all(self.sessions, question, cancelled=self._control.stopped):
+            node = self.cluster.nodes[node_rank]
+            if isinstance(answer, NcclrunError):
+                code = max(code, answer.exit_code)
+                yield failure_event(node, node_rank, answer)
+            else:
+                yield from taken(node_rank, answer)
+        self._control.check()
+        if code:
+            raise NotStarted(code)
+
+
+def failure_event(node: Node, node_rank: int, error: NcclrunError) -> Unreachable | Refused:
+    """The event for a node that is lost or says no."""
+    if isinstance(error, HostError):
+        return unreachable(node, node_rank, error)
+    code = error.code if isinstance(error, NodeRefused) else "error"
+    return Refused(node=node.name, node_rank=node_rank, code=code, message=error.message, fix=error.fix)
+
+
+def forwarded_values(nodes: tuple[Node, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    """This machine's values of every name in ``forward_env``; raises UsageError for one that is not set."""
+    names = {name: node.name for node in nodes for name in node.launch.forward_env}
+    missing = sorted(name for name in names if name not in environ)
+    if missing:
+        raise UsageError(
+            f"forward_env names {', '.join(missing)}, which this shell does not export",
+            fix=f"export {missing[0]}=…, or take the name out of forward_env",
+        )
+    return {name: environ[name] for name in names}
