@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from ncclrun.commands.control import Control
@@ -33,13 +34,32 @@ JSON = typer.Option("--json", help="One JSON event a line on stdout.")
 ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
 CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
 
-REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+class LaunchCommand(TyperCommand):
+    """Takes options before CLUSTER and between CLUSTER and SCRIPT; what follows SCRIPT is the script's own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Moves the options behind CLUSTER before it, since parsing stops at the first word that is none."""
+        ctx.allow_interspersed_args = False
+        parser = self.make_parser(ctx)
+        options, _, _ = parser.parse_args(args=list(args))
+        rest = list(options.get("words") or ())
+        if rest and "hosts" not in options:
+            script = parser.parse_args(args=rest[1:])[0].get("words") or ()
+            before, between = args[: len(args) - len(rest)], rest[1 : len(rest) - len(script)]
+            args = [*before, *between, rest[0], *script]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words as a person reads them."""
+        return ["[OPTIONS]", "CLUSTER", "SCRIPT", "[ARGS]..."]
 
 
-@app.command(context_settings=REST)
+@app.command(cls=LaunchCommand)
 def launch(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="CLUSTER SCRIPT [ARGS]...", help="CLUSTER is left out with --hosts.")
+        list[str] | None, typer.Argument(metavar="CLUSTER SCRIPT [ARGS]", help="CLUSTER is left out with --hosts.")
     ] = None,
     hosts: Annotated[str | None, HOSTS] = None,
     module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a Python module, as in python -m.")] = False,
@@ -68,7 +88,10 @@ def launch(
     ] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """Run SCRIPT on all nodes of CLUSTER. What follows SCRIPT is its own, byte for byte."""
+    """Run a script on all nodes of a cluster.
+
+    What follows SCRIPT is its own, byte for byte.
+    """
     import os
 
     from ncclrun.commands.launch import Launch
@@ -112,7 +135,10 @@ def ping(
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """Is every node reachable and fit? Exit code 1 if one is not, with the reason and the mending command."""
+    """Is every node reachable and fit?
+
+    Exit code 1 if one is not, with the reason and the command that mends it.
+    """
     from ncclrun.commands import ping as command
 
     spec = _cluster(cluster, hosts, nodes)
@@ -131,7 +157,7 @@ def logs(
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """A run's output: what is here, and from the nodes what is not."""
+    """Show a run's output again, or while it runs."""
     from ncclrun.commands.logs import read_logs
     from ncclrun.commands.options import stream_option
 
@@ -149,7 +175,10 @@ def stop(
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """Stop a run on all its nodes and wait until each says that nothing of it lives."""
+    """Stop a run on all its nodes.
+
+    Waits until each node says that nothing of it lives there.
+    """
     from ncclrun.commands.history import find_run
     from ncclrun.commands.rejoin import stop as command
 
@@ -163,7 +192,10 @@ def attach(
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """Take up a run whose ncclrun is gone: its logs from where they ended here, and its end. Ctrl-C stops the run."""
+    """Follow a run whose ncclrun is gone.
+
+    Its logs go on where they ended here, and the exit code is the run's. Ctrl-C stops the run.
+    """
     from ncclrun.commands.history import find_run
     from ncclrun.commands.rejoin import attach as command
 
@@ -178,7 +210,10 @@ def trust(
     nodes: Annotated[str | None, NODES] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Fetch the hosts' keys, show their fingerprints, ask, and write known_hosts."""
+    """Accept the hosts' keys.
+
+    Fetches them, shows the fingerprints, asks, and writes known_hosts.
+    """
     from ncclrun.commands import trust as command
     from ncclrun.console import access
     from ncclrun.console.output import Output
@@ -206,7 +241,10 @@ def keys(
     ] = None,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """Install your public key on all hosts, so that the next call needs no password."""
+    """Install your public key on all hosts.
+
+    Then the next call needs no password.
+    """
     from ncclrun.commands.keys import install, read_key
     from ncclrun.console import access
     from ncclrun.console.output import Output
@@ -220,7 +258,7 @@ def keys(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of the cluster file, for editors."""
+    """Print the JSON schema of the cluster file."""
     import json as json_module
 
     from ncclrun.commands.schema import cluster_schema

@@ -1,0 +1,84 @@
+"""The command line: which words are options and which are the script's own, exit codes, and how soon help answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import typer
+
+from ncclrun.cli import app
+
+HEAVY = ("fabric", "paramiko", "pydantic", "yaml", "netifaces", "rich.table", "ncclrun.commands.launch")
+
+
+def parsed(*args: str) -> dict[str, Any]:
+    """The options and words of a `launch` command line."""
+    group: Any = typer.main.get_command(app)
+    params: dict[str, Any] = group.commands["launch"].make_context("launch", list(args)).params
+    return params
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    program = "import sys; from ncclrun.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, check=False)
+
+
+class TestTheWordsOfLaunch:
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ("--grace", "3", "c.yaml", "train.py", "--grace", "9"),
+            ("c.yaml", "--grace", "3", "train.py", "--grace", "9"),
+            ("--grace=3", "c.yaml", "train.py", "--grace", "9"),
+        ],
+    )
+    def test_options_stand_before_the_script_and_what_follows_is_its_own(self, args: tuple[str, ...]) -> None:
+        params = parsed(*args)
+        assert (params["grace"], params["words"]) == (3.0, ["c.yaml", "train.py", "--grace", "9"])
+
+    def test_two_dashes_behind_the_script_are_the_scripts(self) -> None:
+        assert parsed("c.yaml", "train.py", "--", "-x", "--")["words"] == ["c.yaml", "train.py", "--", "-x", "--"]
+
+    def test_two_dashes_before_the_script_end_the_options(self) -> None:
+        assert parsed("c.yaml", "--json", "--", "--odd.py")["words"] == ["c.yaml", "--odd.py"]
+
+    def test_with_hosts_the_first_word_is_the_script(self) -> None:
+        params = parsed("--hosts", "a,b", "train.py", "--nodes", "x")
+        assert (params["hosts"], params["words"], params["nodes"]) == ("a,b", ["train.py", "--nodes", "x"], None)
+
+    def test_a_module_may_be_named_behind_the_cluster(self) -> None:
+        params = parsed("c.yaml", "-m", "pkg.train", "-m")
+        assert (params["module"], params["words"]) == (True, ["c.yaml", "pkg.train", "-m"])
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            (("launch",), "needs a cluster and a script"),
+            (("launch", "nowhere.yaml", "x.py"), "nowhere.yaml"),
+            (("launch", "--hosts", "a", "--ranks"), "requires an argument"),
+            (("lauch", "c.yaml"), "launch"),
+            (("logs", "no-such-run"), "no-such-run"),
+            (("ping", "--hosts", "a b"), "a b"),
+        ],
+    )
+    def test_wrong_words_are_2_and_say_why(self, args: tuple[str, ...], says: str) -> None:
+        done = run(*args)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_help_is_0(self) -> None:
+        done = run("launch", "--help")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "CLUSTER SCRIPT [ARGS]..." in done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = f"import sys, ncclrun.cli; print(*(m for m in {HEAVY!r} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
