@@ -203,8 +203,10 @@ def _others(state: Path, order: Order) -> list[str]:
     found = []
     for entry in sorted((state / "runs").iterdir()):
         if entry.name != order.run_id and rundir.RUN_ID.match(entry.name):
-            parts = [part for part in rundir.here(state, entry.name) if not (part.path / "exit.json").exists()]
-            found += [entry.name] if any(part.supervisor() for part in parts) else []
+            # What can't be read (made by root, or half removed) is no run of ours that lives, and must not stop us.
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                parts = [part for part in rundir.here(state, entry.name) if not (part.path / "exit.json").exists()]
+                found += [entry.name] if any(part.supervisor() for part in parts) else []
     return found
 
 

@@ -181,7 +181,9 @@ def _argv(process: dict[str, Any], run: rundir.RunDir) -> list[str]:
     return words + argv[own:]
 
 
-def _programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any]) -> list[spawn.Program]:
+def _programs(
+    request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any], umask: int
+) -> list[spawn.Program]:
     base = dict(os.environ)
     for name in _strings(request.get("unset", []), "unset"):
         base.pop(name, None)
@@ -192,8 +194,6 @@ def _programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, 
         "NCCLRUN_NODE_RANK": str(run.node_rank),
         "NCCLRUN_PIPES": str(run.pipes),
     }
-    umask = os.umask(0o077)
-    os.umask(umask)
     programs = []
     for process in request.get("processes") or []:
         env = {**base, **_variables(process.get("env", {})), **own}
@@ -208,7 +208,7 @@ def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     run_facts = run.run()
     if run_facts["token"] != request.get("token"):
         raise Refusal("wrong_token", f"run {run.run_id} here is another's")
-    programs = _programs(request, run, run_facts)
+    programs = _programs(request, run, run_facts, server.login_umask)
     try:
         os.mkfifo(run.control, 0o600)  # exclusive: of two starts one wins
     except FileExistsError:

@@ -26,8 +26,9 @@ QUIET_SECONDS = 0.2
 class Server:
     """What one controller's channel has going on here: children at work, a listener, prepared runs, followed runs."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, login_umask: int = 0o022) -> None:
         self.channel = channel
+        self.login_umask = login_umask
         self.selector = selectors.DefaultSelector()
         self.tasks = tasks.Tasks(self.selector)
         self.state = statedir.find()
@@ -184,7 +185,8 @@ def main(nonce: str) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server = Server(Channel(0, 1))
+    # Our own files are closed to others, and open to us whatever umask the login has; the training keeps that one.
+    server = Server(Channel(0, 1), os.umask(0o077))
     try:
         server.hello(nonce)
         server.loop()

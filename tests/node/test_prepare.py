@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.client import SECONDS, TOKEN, Client, Refused
-from tests.node.conftest import again
+from tests.node.client import SECONDS, TOKEN, Client, Refused, connected
+from tests.node.conftest import OLDEST, again
 
 
 def code(node: Client, **files: bytes) -> str:
@@ -158,6 +158,24 @@ def test_a_living_run_is_told_to_the_next(node: Client, env: dict[str, str]) -> 
     node.call("stop", run_id="first", node_rank=0, how="kill", grace=0)
     node.end()
     assert node.prepare("third")["others"] == []
+
+
+def test_directories_of_runs_that_cannot_be_read_stop_nothing(node: Client, runs: Path) -> None:
+    for name, content in (("torn", "{"), ("emptied", None)):
+        part = runs / name / "0-another-machine"
+        part.mkdir(parents=True)
+        if content is not None:
+            (part / "run.json").write_text(content)
+    assert node.prepare("r")["others"] == []
+
+
+def test_a_closed_umask_of_the_login_closes_nothing_to_us(env: dict[str, str], runs: Path) -> None:
+    shell = ("/bin/sh", "-c", "umask 0777; exec /bin/sh -s")
+    with connected(OLDEST, env, shell) as node:
+        node.launch("r", ["/bin/sh", "-c", "umask"])
+        assert node.end()["reason"] == "finished"
+        assert node.logs()["0.out"].strip() == b"0777"
+    assert {path.stat().st_mode & 0o700 for path in runs.parent.rglob("*") if path.is_dir()} == {0o700}
 
 
 @pytest.mark.parametrize("way", ["hang up", "nonsense", "discard"])
