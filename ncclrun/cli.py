@@ -330,7 +330,10 @@ def _transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transpor
 
 @contextmanager
 def _signals() -> Iterator[Control]:
-    """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going. Put back at the end."""
+    """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going. Put back at the end.
+
+    What the caller ignores stays ignored: `nohup`, and Ctrl-C for a shell's background job.
+    """
     from ncclrun.commands.control import Control
 
     control = Control()
@@ -342,7 +345,8 @@ def _signals() -> Iterator[Control]:
         control.detach = True
 
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: leave}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    heard = {number: handler for number, handler in handlers.items() if signal.getsignal(number) != signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in heard.items()}
     try:
         yield control
     finally:
