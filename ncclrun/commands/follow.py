@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -296,7 +297,8 @@ class Follower:
     def _send_stop(self, member: Member, how: How) -> None:
         """Sends without waiting for the answer: the end comes by `follow`, a broken link by `gone`."""
         assert member.session is not None
-        member.session.post("stop", run_id=self.run_id, node_rank=member.node_rank, how=how, grace=member.grace)
+        with suppress(HostError):  # the link has just broken: when there is a new one, it is asked again
+            member.session.post("stop", run_id=self.run_id, node_rank=member.node_rank, how=how, grace=member.grace)
 
     def _watch_user(self) -> Iterator[Event]:
         level = self._control.level

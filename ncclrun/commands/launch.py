@@ -6,6 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -66,8 +67,10 @@ class Launch:
         except Interrupted:
             yield self._ended(EXIT_INTERRUPTED, "interrupted before anything was started")
         except NcclrunError as error:
-            yield Failure(message=error.message, fix=error.fix, exit_code=error.exit_code)
-            yield self._ended(error.exit_code, "nothing was started")
+            # What has no code of its own, a full disk here say, kept the run from its start all the same.
+            code = EXIT_NOT_STARTED if error.exit_code == NcclrunError.exit_code else error.exit_code
+            yield Failure(message=error.message, fix=error.fix, exit_code=code)
+            yield self._ended(code, "nothing was started")
         finally:
             self._clean_up()
 
@@ -88,14 +91,17 @@ class Launch:
             return
         plan = yield from self._preparation.prepare(plan)
         yield planned_event(plan)
-        failed = yield from self._start(plan)
-        if all(isinstance(failed.get(node.node_rank), NodeRefused) for node in plan.nodes):
-            raise NotStarted(EXIT_NOT_STARTED)
-        yield from self._follow(plan, failed)
+        assert self._run is not None
+        # All that this machine's disk may refuse comes before the start.
+        self._record(self._run, plan)
+        with closing(LogWriter(self._run)) as writer:
+            failed = yield from self._start(plan)
+            if all(isinstance(failed.get(node.node_rank), NodeRefused) for node in plan.nodes):
+                raise NotStarted(EXIT_NOT_STARTED)
+            yield from self._follow(self._run, plan, failed, writer)
 
     def _start(self, plan: LaunchPlan) -> Generator[Event, None, dict[int, NcclrunError]]:
         """Starts everywhere; returns the nodes that could not, by node_rank, with the reason."""
-        self._record(plan)
         failed: dict[int, NcclrunError] = {}
 
         def question(node_rank: int, session: Session) -> dict[str, Any]:
@@ -125,9 +131,8 @@ class Launch:
                 yield NodeState(node=node.name, node_rank=node_rank, state="running", since=time.time())
         return failed
 
-    def _record(self, plan: LaunchPlan) -> None:
+    def _record(self, run: RunDir, plan: LaunchPlan) -> None:
         """What `logs` and others need to find the run again; no environment, for it may hold secrets."""
-        assert self._run is not None
         dump = TypeAdapter(Node).dump_python
         nodes = []
         for node in plan.nodes:
@@ -141,7 +146,7 @@ class Launch:
                     "clock_offset": self._preparation.facts[node.node_rank].clock_offset,
                 }
             )
-        self._run.write(
+        run.write(
             "run.json",
             {
                 "run_id": self.run_id,
@@ -158,10 +163,10 @@ class Launch:
             },
         )
 
-    def _follow(self, plan: LaunchPlan, failed: Mapping[int, NcclrunError]) -> Iterator[Event]:
-        assert self._run is not None
+    def _follow(
+        self, run: RunDir, plan: LaunchPlan, failed: Mapping[int, NcclrunError], writer: LogWriter
+    ) -> Iterator[Event]:
         members = [self._member(node, failed.get(node.node_rank)) for node in plan.nodes]
-        writer = LogWriter(self._run)
         follower = Follower(
             self.run_id,
             members,
@@ -177,17 +182,16 @@ class Launch:
                 yield from follower.stop_all(f"{names} could not start", "term")
             yield from follower.events()
         finally:
-            writer.close()
             for member in members:
                 if member.session is not None:
                     self._preparation.sessions[member.node_rank] = member.session
         if self._control.detach:
             yield self._ended(0, "left running")
             return
-        ended = self._judge(members, follower)
+        ended = self._judge(members, follower, failed)
         complete = writer.lost == 0 and all(member.over and member.lost is None for member in members)
         try:
-            self._run.write_end(ended.exit_code, ended.reason, complete=complete)
+            run.write_end(ended.exit_code, ended.reason, complete=complete)
         except NcclrunError as error:
             yield Warn(text=error.message, fix=error.fix)
         yield ended
@@ -206,12 +210,16 @@ class Launch:
             refused=error.message if isinstance(error, NodeRefused) else None,
         )
 
-    def _judge(self, members: list[Member], follower: Follower) -> Ended:
+    def _judge(self, members: list[Member], follower: Follower, failed: Mapping[int, NcclrunError]) -> Ended:
         ends = [member.ended(self.job.launcher) for member in members]
         outcome = first_failure(ends, stopped_by=follower.stopped_by)
+        code = outcome.exit_code
+        if outcome.reason == "stopped" and failed and not follower.stopped_by:
+            # A link broke at the start and came back: nobody pressed Ctrl-C, though all ends look like it.
+            code = max(error.exit_code for error in failed.values())
         return Ended(
             run_id=self.run_id,
-            exit_code=outcome.exit_code,
+            exit_code=code,
             reason=outcome.reason,
             seconds=time.monotonic() - self._began,
             nodes=outcome.nodes,

@@ -58,8 +58,9 @@ class Supervisor:
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # The last two become errors of the write: a channel that has gone and a log at the user's file size limit.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self._asked("term", self._grace, "the supervisor got SIGTERM"))
         self._selector.register(woken, selectors.EVENT_READ, lambda: _empty(woken))
         self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -173,3 +173,14 @@ def test_it_beats_when_it_has_nothing_to_say(node: Client) -> None:
     node.write(wire.encode({"do": "beat"}))
     assert node.event("beat")[1] == b""
     assert node.answers == {}
+
+
+def test_a_file_size_limit_costs_log_bytes_and_neither_the_training_nor_its_end(env: dict[str, str]) -> None:
+    limited = ("/bin/sh", "-c", 'ulimit -f 2000; exec /bin/sh "$@"', "sh")
+    with connected(OLDEST, env, limited) as node:
+        node.prepare("r")
+        node.start("r", ["sh", "-c", "head -c 5000000 /dev/zero; sleep 0.5; echo last >&2; exit 9"])
+        follow(node)
+        record = node.end()
+        assert (record["reason"], record["ranks"][0]["code"]) == ("failed", 9)
+        assert record["lost_bytes"]["0.out"] == 5_000_000 - len(node.logs()["0.out"]) > 0

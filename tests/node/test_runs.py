@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -170,3 +171,14 @@ def test_zombies_of_the_run_do_not_pile_up(node: Client) -> None:
         time.sleep(0.02)
     node.call("stop", run_id="r", node_rank=0, how="kill", grace=0)
     node.end()
+
+
+def test_a_channel_that_goes_before_it_heard_of_the_start_ends_no_run(node: Client) -> None:
+    node.prepare("r")
+    pid = node.start("r", ["sleep", "1000"])["pid"]
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn:")]
+    # The answer to `start` may meet a closed pipe: an error of that write, and no end of the supervisor.
+    assert int(line.split()[1], 16) >> (signal.SIGPIPE - 1) & 1
+    node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+    node.call("stop", run_id="r", node_rank=0, how="kill", grace=0)
+    assert node.end()["reason"] == "stopped"

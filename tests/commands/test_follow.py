@@ -1,0 +1,56 @@
+"""The loop over a run's nodes, with sessions that answer by script."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+from ncclrun.commands.control import Control
+from ncclrun.commands.follow import Follower, Member
+from ncclrun.commands.history import NoLogs
+from ncclrun.model.cluster import Launch, Network, Node, Ssh
+from ncclrun.model.errors import HostError
+from ncclrun.model.events import Stopping
+from ncclrun.transport.session import Session
+
+
+class Scripted:
+    """As much of a session as a follower needs; ``broken``: the link has gone, and nobody was told yet."""
+
+    def __init__(self, broken: bool = False) -> None:
+        self.broken = broken
+        self.asked: list[str] = []
+
+    def call(self, do: str, **_: Any) -> dict[str, Any]:
+        return {"ok": True}
+
+    def post(self, do: str, **_: Any) -> None:
+        if self.broken:
+            raise HostError("lost", "the connection is gone")
+        self.asked.append(do)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def member(rank: int, session: Scripted) -> Member:
+    """A node that runs one worker."""
+    node = Node(name=f"n{rank}", host=f"n{rank}", ssh=Ssh(), network=Network(), launch=Launch())
+    kept: Any = session
+    opened: Session = kept
+    return Member(node, rank, first_rank=rank, nproc=1, grace=1, boot_id="b", clock_offset=0, session=opened)
+
+
+def test_a_link_that_breaks_under_a_stop_keeps_the_stop_from_nobody_else() -> None:
+    sessions = [Scripted(), Scripted(broken=True), Scripted()]
+    members = [member(rank, session) for rank, session in enumerate(sessions)]
+
+    def no_way(*_: Any) -> Session:
+        raise HostError("timeout", "no answer")
+
+    follower = Follower("r", members, queue.SimpleQueue(), NoLogs(), Control(), no_way)
+    (told,) = follower.stop_all("a rank failed", "term")
+    assert isinstance(told, Stopping)
+    assert told.nodes == ("n0", "n1", "n2")
+    assert [session.asked for session in sessions] == [["stop"], [], ["stop"]]
+    assert [m.asked for m in members] == ["term"] * 3
