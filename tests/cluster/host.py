@@ -66,12 +66,18 @@ class Host:
             )
 
     def wait_until_ready(self, timeout: float = 30) -> None:
-        """Returns when sshd sends its banner; raises ClusterError with the end of its log after ``timeout`` seconds."""
+        """Returns when sshd sends its banner and the data link is up for the kernel, which looks once a second.
+
+        Raises ClusterError with the end of sshd's log after ``timeout`` seconds.
+        """
         deadline = time.monotonic() + timeout
-        while not answers(self.address, self.port):
+        while not answers(self.address, self.port) or not self._data_link_is_up():
             if time.monotonic() > deadline:
                 raise ClusterError(f"{self.name} does not answer on {self.address}:\n{self.log()[-2000:]}")
             time.sleep(0.02)
+
+    def _data_link_is_up(self) -> bool:
+        return self.path(f"/sys/class/net/{self.data_interface}/operstate").read_text() == "up\n"
 
     @property
     def pid(self) -> int | None:
