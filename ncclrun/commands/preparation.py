@@ -31,8 +31,8 @@ from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 PREPARE_TIMEOUT = 120.0
-REACH_TIMEOUT = 5.0
-"""Seconds in which a node must reach the master's port."""
+REACH_TIMEOUT = 20.0
+"""Seconds for a node's answer; it gives up the master's port after 5 by itself and says why."""
 
 
 class NotStarted(NcclrunError):
