@@ -21,7 +21,7 @@ def load_cluster(cluster: str | None, hosts: str | None) -> ClusterSpec:
         raise UsageError(f"both a cluster file ({cluster}) and --hosts are given", fix="Leave one of them out.")
     if hosts is not None:
         return parse_hosts(hosts, "--hosts")
-    if cluster is None:
+    if not cluster:
         raise UsageError("no cluster is given", fix="Name a cluster file, or list the hosts: --hosts gpu1,gpu2")
     content = _read(Path(cluster))
     try:

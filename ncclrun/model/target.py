@@ -10,6 +10,9 @@ from ipaddress import IPv6Address
 _HOST = re.compile(r"[\w.+%:-]+")
 _PORT = re.compile(r"[0-9]{1,5}")
 _MAX_PORT = 65535
+_MAX_HOST = 253
+"""Longest name that DNS knows."""
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ def parse_target(text: str) -> Target:
 
     Ranges in brackets (``gpu[1-3]``) are left as they are. Raises ValueError with words for the reader.
     """
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise ValueError(f"{text!r} is not UTF-8")
+    scheme, slashes, alone = text.partition("://")
+    if slashes:
+        raise ValueError(f"{_shorten(text)!r} has a scheme; write {_shorten(alone)} without {scheme}://")
     before, at, rest = text.rpartition("@")
     if at and not before:
         raise ValueError(f"no user stands before the @ in {text!r}")
@@ -50,10 +58,16 @@ def split_port(text: str) -> tuple[str, str | None]:
     return host, port
 
 
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
 def check_host(host: str) -> None:
     """Refuses (ValueError) what is no name of ssh_config, no DNS name and no address."""
-    if host.startswith("-") or not _HOST.fullmatch(host):
-        raise ValueError(f"{host!r} is not a host: a name of ssh_config, a DNS name or an address is wanted")
+    if host.startswith("-") or not _HOST.fullmatch(host) or not re.search(r"\w", host):
+        raise ValueError(f"{_shorten(host)!r} is not a host: a name of ssh_config, a DNS name or an address is wanted")
+    if len(host) > _MAX_HOST:
+        raise ValueError(f"{_shorten(host)!r} is not a host: it has more than {_MAX_HOST} characters")
     if ":" not in host:
         return
     try:

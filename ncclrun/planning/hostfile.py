@@ -10,8 +10,10 @@ from ncclrun.planning.clusterfile import build
 from ncclrun.planning.hostlist import split_commas
 from ncclrun.planning.strictyaml import Document, Place
 
-_WORD = re.compile(r"\S+")
-_LINE = re.compile(r"(?P<host>[^\s=#{}\"'&*!|>%@`,?-][^\s={}\"']*(?<!:))(?P<words>(\s+[A-Za-z_-]+=\S*)*)")
+_WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
+_HOST = r"[^\s=#{}\"'&*!|>%@`,?-][^\s={}\"']*(?<!:)"
+# One way only to take a line apart, for all the spaces around `=`: a value has no `=` in it and ends at a space.
+_LINE = re.compile(_HOST + r"(\s+[A-Za-z_-]+\s*=(\s*[^\s=]+(?!\S))?)*")
 SLOTS = "slots"
 MAX_SLOTS = 1024
 IGNORED = ("max_slots", "max-slots")
@@ -82,7 +84,7 @@ def _take_line(document: Document, words: list[tuple[Place, str]]) -> None:
     if slots is not None:
         _take_slots(document, entry, slots, place)
     for place, word in words[1:]:
-        name, _, value = word.partition("=")
+        name, _, value = (part.strip() for part in word.partition("="))
         if name == SLOTS:
             _take_slots(document, entry, value, place)
         elif name not in IGNORED:
@@ -91,7 +93,8 @@ def _take_line(document: Document, words: list[tuple[Place, str]]) -> None:
 
 def _take_slots(document: Document, entry: dict[str, object], value: str, place: Place) -> None:
     if "nproc_per_node" in entry:
-        document.report((), "the slots of this host stand here twice", place=place)
+        message = "slots stand here twice; behind a colon are slots too, a port goes into a cluster file"
+        document.report((), message, place=place)
     elif not re.fullmatch(r"[0-9]{1,6}", value) or not 1 <= int(value) <= MAX_SLOTS:
         document.report((), f"{value!r} slots: a whole number from 1 to {MAX_SLOTS} is wanted", place=place)
     else:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ncclrun.model.cluster import ClusterFile, Launch, Network, Node, NodeEntry, Section, Ssh
 from ncclrun.planning.hostlist import HostlistError, expand
+from ncclrun.planning.scalars import shorten
 from ncclrun.planning.strictyaml import Document, Path
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}")
@@ -63,8 +64,8 @@ def _members(file: ClusterFile, entry: NodeEntry, path: Path, document: Document
         document.report((*path, "address"), "an address belongs to one node; give each node of the range its own entry")
     wrong = next((name for name in names if name and not NAME.fullmatch(name)), None)
     if wrong is not None:
-        message = f"{wrong!r} is no name for a node: letters, digits and _ . : - are wanted, at most 63, no sign first"
-        document.report((*path, "name"), message)
+        wanted = "letters, digits and _ . : - are wanted, at most 63, no sign first"
+        document.report((*path, "name"), f"{shorten(wrong)!r} is no name for a node: {wanted}")
     ssh, network, launch = _with(file.ssh, entry), _with(file.network, entry), _launch(file.launch, entry)
     return [
         _Member(name, host, path, entry, ssh, network, launch)

@@ -11,7 +11,7 @@ from ncclrun.model.errors import SpecError
 from ncclrun.planning.hostfile import is_hostfile, parse_hostfile, parse_hosts
 
 DEEPSPEED = "# my cluster\nworker-1 slots=4\n\n  worker-2 slots=8  # the big one\n"
-OPENMPI = "aa slots=2 max_slots=4\nme@bb slots=1 max-slots=1\ncc\n"
+OPENMPI = "aa slots=2 max_slots=4\nme@bb slots = 1 max-slots= 1\ncc\n"
 MPICH = "host1:2\nhost2\n[fd00::1]:4\nfd00::2\n"
 
 
@@ -49,7 +49,7 @@ class TestAHostfile:
             ("a slots=x\n", 1, 3, "'x' slots"),
             ("a slots=\n", 1, 3, "'' slots"),
             ("a:0\n", 1, 1, "from 1 to 1024"),
-            ("a:2 slots=2\n", 1, 5, "twice"),
+            ("a:2 slots=2\n", 1, 5, "twice; behind a colon are slots too"),
             ("a\nb cores=2\n", 2, 3, "'cores=2' is not understood"),
             ("a\nb\na\n", 3, 1, "at line 1, column 1 already; list each host once"),
             ("@a\n", 1, 1, "no user stands before the @"),
@@ -98,6 +98,10 @@ class TestAListOfHosts:
             ("a,a", 3, "stands at line 1, column 1 already"),
             ("a,gpu[1-", 3, "no partner"),
             ("a,b c", 3, "is not a host"),
+            ("a,\udcff", 3, "is not UTF-8"),
+            ("ssh://me@a:22", 1, "write me@a:22 without ssh://"),
+            ("a," + "b" * 300, 3, "more than 253 characters"),
+            ("a,..", 3, "is not a host"),
         ],
     )
     def test_with_a_fault_says_where(self, text: str, column: int, words: str) -> None:
