@@ -34,6 +34,11 @@ JSON = typer.Option("--json", help="One JSON event a line on stdout.")
 ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
 CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
 
+LEAVE_LEVEL = 3
+"""The press that leaves (``Control.level``)."""
+LEAVE_SECONDS = 5.0
+"""From that press until the process ends without having said what is left where."""
+
 
 class LaunchCommand(TyperCommand):
     """Takes options before CLUSTER and between CLUSTER and SCRIPT; what follows SCRIPT is the script's own."""
@@ -334,12 +339,21 @@ def _signals() -> Iterator[Control]:
 
     What the caller ignores stays ignored: `nohup`, and Ctrl-C for a shell's background job.
     """
+    import os
+    import threading
+
     from ncclrun.commands.control import Control
+    from ncclrun.model.errors import EXIT_INTERRUPTED
 
     control = Control()
 
     def stop(*_: object) -> None:
         control.press()
+        if control.level == LEAVE_LEVEL:
+            # Who wants to leave does so, also when a terminal that takes nothing (Ctrl-S) or a dead link holds us up.
+            leaving = threading.Timer(LEAVE_SECONDS, os._exit, [EXIT_INTERRUPTED])
+            leaving.daemon = True
+            leaving.start()
 
     def leave(*_: object) -> None:
         control.detach = True

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from fcntl import LOCK_EX, LOCK_NB, flock
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -217,6 +218,18 @@ class LogWriter:
         """Bytes that this machine's disk did not take."""
         self.trouble = ""
         """What the disk said when it took nothing."""
+        self._be_the_only_one(run)
+
+    def _be_the_only_one(self, run: RunDir) -> None:
+        """Two that append would write everything twice; the lock goes with the process, however that ends."""
+        try:
+            flock(self._order, LOCK_EX | LOCK_NB)
+        except BlockingIOError as error:
+            self._order.close()
+            message = f"another ncclrun follows run {run.run_id} and writes its logs"
+            raise UsageError(message, fix=f"ncclrun logs -f {run.run_id} reads along") from error
+        except OSError:
+            pass  # a file system without locks
 
     def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
         """Where a reader of the node resumes: bytes that are here, by the node's name for the stream."""

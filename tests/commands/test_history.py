@@ -244,6 +244,15 @@ class TestLogWriter:
         writer.close()
         assert [(run.logs / f"rank{rank}.out").read_bytes() for rank in range(5)] == [b"ab"] * 5
 
+    def test_one_process_writes_and_the_next_may_when_it_is_gone(self) -> None:
+        run = RunDir.create("r")
+        writer = LogWriter(run)
+        with pytest.raises(UsageError, match="another ncclrun follows run r") as refused:
+            LogWriter(run)
+        assert "ncclrun logs -f r" in refused.value.fix
+        writer.close()
+        LogWriter(run).close()
+
     def test_a_directory_that_can_not_be_written_is_an_error_for_people(self) -> None:
         run = RunDir.create("r")
         (run.logs / "order").mkdir()
