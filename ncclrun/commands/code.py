@@ -63,7 +63,7 @@ def find_source(job: JobSpec, nodes: Sequence[Node]) -> Source:
                 fix="give all nodes one (launch.workdir), or none: then the script's directory is sent",
             )
         return Source(job.program, nodes[0].launch.workdir)
-    here = Path.cwd()
+    here = _current_directory()
     if not job.sync:
         return Source(job.program, str(here))
     if job.kind == "script":
@@ -83,10 +83,20 @@ def _script_source(script: Path) -> Source:
         return Source(program, None, pack(script.parent, [script.name]))
     if script.is_absolute():
         return Source(str(script), None)
+    with suppress(OSError, ValueError):  # no path at all, which is no directory either
+        if script.is_dir():
+            raise UsageError(f"{script} is a directory", fix="name the script in it")
     raise UsageError(
         f"there is no script {script} here",
         fix="give the script's path on this machine; or, for one that the nodes have, its absolute path or --workdir",
     )
+
+
+def _current_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current directory does not exist any more", fix="cd to one that does") from None
 
 
 def _is_file(word: str) -> bool:

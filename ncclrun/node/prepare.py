@@ -87,8 +87,8 @@ def draft(state: Path, order: Order) -> Path:
 
 def scrap(path: Path) -> None:
     """Removes a draft, and the run's directory when nothing else is in it."""
-    if path.exists():
-        shutil.rmtree(path)
+    # Whatever can't be removed (the reason is told by what failed before) must not end the node part.
+    shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):  # not there, or another node's part lives in it
         path.parent.rmdir()
 
@@ -165,7 +165,8 @@ def _script_hash(order: Order, directory: Path) -> str:
             for piece in iter(lambda: file.read(1 << 20), b""):
                 digest.update(piece)
     except OSError as error:
-        where = f"{order.script} in the code that was sent" if order.workdir is None else str(path)
+        sent = order.workdir is None and not Path(order.script).is_absolute()
+        where = f"{order.script} in the code that was sent" if sent else str(path)
         raise Refusal("no_script", f"the script {where}: {error.strerror}", "correct its path, or workdir") from error
     return digest.hexdigest()
 

@@ -75,7 +75,9 @@ class Attempt:
         target = self.target
         where = f"{target.label}: {target.hostname} port {target.port}"
         status = self.proxy.exit_status() if self.proxy else None
-        if self.proxy is not None and status is not None:
+        if self.proxy is not None:
+            where = f"{target.label}: through the ProxyCommand `{self.proxy.command}`"
+        if self.proxy is not None and status is not None and not self.deadline.passed():  # else it was we who ended it
             ended = f"the ProxyCommand `{self.proxy.command}` ended with status {status}"
             return HostError(
                 "gateway",

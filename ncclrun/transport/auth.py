@@ -75,7 +75,10 @@ def _load(path: Path) -> PKey:
     except (PasswordRequiredException, TypeError) as error:  # the latter is cryptography's way to ask for a password
         raise KeyUnusable("is encrypted and not in an SSH agent") from error
     except (SSHException, ValueError, UnknownKeyType, UnsupportedAlgorithm) as error:
-        raise KeyUnusable(f"is no private key that can be used ({error})") from error
+        if _public_blob(str(path)) and path.suffix == ".pub":
+            raise KeyUnusable("is a public key, whose private one no SSH agent holds") from error
+        why = str(error).split(". See ")[0]  # cryptography goes on with a link to its own questions and answers
+        raise KeyUnusable(f"is no private key that can be used ({why})") from error
 
 
 class Agent(AgentSSH):
@@ -277,9 +280,13 @@ class Login(AuthStrategy):
 
 
 def _public_blob(path: str) -> bytes:
-    """The public key that stands beside a private one (``.pub``), b"" without one."""
-    try:
-        words = Path(path + ".pub").expanduser().read_text(encoding="utf-8").split()
-        return base64.b64decode(words[1])
-    except (OSError, ValueError, IndexError):  # not there or not a key: the private file alone counts
-        return b""
+    """The public key beside a private one (``.pub``), or in the file itself, as for a key that only an agent has."""
+    for name in (path + ".pub", path):
+        try:
+            kind, encoded = Path(name).expanduser().read_text(encoding="utf-8").split()[:2]
+            blob = base64.b64decode(encoded)
+        except (OSError, ValueError):  # not there or not a key: the private file alone counts
+            continue
+        if blob[4:].startswith(kind.encode()):
+            return blob
+    return b""

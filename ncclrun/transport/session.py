@@ -181,7 +181,8 @@ class Session:
 
     def _lost(self) -> HostError:
         why = {"silent": "nothing was heard from it", "closed": "the session was closed here"}
-        return HostError("lost", f"{self.node.name}: {why.get(self._reason, 'the connection is gone')}")
+        gone = "the connection is gone" + (f": {self._detail}" if self._detail else "")
+        return HostError("lost", f"{self.node.name}: {why.get(self._reason, gone)}")
 
     def _read(self, rest: list[Frame]) -> None:
         """The reader thread: until the stream ends, whatever way."""
@@ -333,4 +334,7 @@ class _StreamEnded(Exception):
     """The stream ended while more was awaited."""
 
 
-_SHELL_FIX = "the account needs a login shell that runs commands: no nologin, no forced command in authorized_keys"
+_SHELL_FIX = (
+    "the account needs a login shell that runs commands: no nologin, no forced command in authorized_keys, and no "
+    "start-up file such as .bashrc that ends the shell or reads its input"
+)

@@ -139,7 +139,8 @@ class SshConfig:
         home = Path("~/.ssh").expanduser()
         default = given == home / "config"
         if not default and not given.is_file():
-            raise UsageError(f"the ssh_config {path} does not exist", fix="mend `ssh: {config: …}` in the cluster file")
+            wrong = "is no file" if given.exists() else "does not exist"
+            raise UsageError(f"the ssh_config {path} {wrong}", fix="mend `ssh: {config: …}` in the cluster file")
         blocks = list(_read(given, home, (), 0)) if given.is_file() else []
         if default and SYSTEM_FILE.is_file():
             blocks += _read(SYSTEM_FILE, SYSTEM_FILE.parent, (), 0)

@@ -368,7 +368,18 @@ class TestFindSource:
         source = find_source(JobSpec("script", "/opt/only/there.py"), [node("a")])
         assert (source.program, source.archive) == ("/opt/only/there.py", None)
 
-    @pytest.mark.parametrize("script", ["no.py", "sub", "x" * 5000])
+    def test_a_directory_is_no_script(self) -> None:
+        with pytest.raises(UsageError, match="sub is a directory"):
+            find_source(JobSpec("script", "sub"), [node("a")])
+
+    def test_without_a_current_directory_nothing_is_sent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        with pytest.raises(UsageError, match="does not exist any more"):
+            find_source(JobSpec("script", "a.py"), [node("a")])
+
+    @pytest.mark.parametrize("script", ["no.py", "x" * 5000])
     def test_a_script_that_is_nowhere_is_an_error(self, script: str) -> None:
         with pytest.raises(UsageError, match="there is no script"):
             find_source(JobSpec("script", script), [node("a")])

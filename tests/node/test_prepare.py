@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ncclrun.node import prepare
 from tests.node.client import SECONDS, TOKEN, Client, Refused, connected
 from tests.node.conftest import OLDEST, again
 
@@ -167,6 +168,12 @@ def test_directories_of_runs_that_cannot_be_read_stop_nothing(node: Client, runs
         if content is not None:
             (part / "run.json").write_text(content)
     assert node.prepare("r")["others"] == []
+
+
+def test_what_cannot_be_removed_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "no-directory").touch()
+    prepare.scrap(tmp_path / "no-directory")
+    assert (tmp_path / "no-directory").exists()
 
 
 def test_a_closed_umask_of_the_login_closes_nothing_to_us(env: dict[str, str], runs: Path) -> None:

@@ -84,6 +84,21 @@ class TestAKey:
         lab.config.write_text(f"IdentityAgent {agent}\n")
         transport.open(lab.node(lab.server())).close()
 
+    def test_of_an_agent_may_be_named_by_its_public_half(
+        self, lab: Lab, transport: SshTransport, agent: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(6):
+            add(agent, make_key(lab.home / f"other{number}"))
+        add(agent, lab.key)
+        lab.key.unlink()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
+        lab.config.write_text("IdentitiesOnly yes\n")
+        transport.open(lab.node(lab.server(), identity_file=f"{lab.key}.pub")).close()
+
+    def test_of_which_there_is_only_the_public_half_is_called_that(self, lab: Lab, transport: SshTransport) -> None:
+        with pytest.raises(HostError, match="is a public key, whose private one no SSH agent holds"):
+            transport.open(lab.node(lab.server(), identity_file=f"{lab.key}.pub"))
+
     def test_that_was_named_goes_before_the_agents(
         self, lab: Lab, transport: SshTransport, agent: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -89,6 +89,10 @@ class TestARequest:
         event, _ = inbox.next()
         assert (event["ev"], event["reason"]) == ("gone", "lost")
         assert event["detail"] == "the node part ended with status 5: something broke"
+        with pytest.raises(
+            HostError, match="the connection is gone: the node part ended with status 5: something broke"
+        ):
+            here.call("echo", text="")
 
 
 class TestASession:

@@ -219,6 +219,12 @@ class TestAProxyCommand:
         assert "no way" in error.message
         assert after.ru_utime - before.ru_utime < 5
 
+    def test_that_says_nothing_is_a_timeout_and_not_its_own_end(self, lab: Lab, transport: SshTransport) -> None:
+        lab.config.write_text("Host *\n ProxyCommand sleep 100\n")
+        error = refusal(transport, lab.node(port=22, connect_timeout=1))
+        assert error.reason == "timeout"
+        assert "through the ProxyCommand `sleep 100`: timed out: no SSH banner came" in error.message
+
     def test_that_dies_later_ends_the_stream(self, lab: Lab, transport: SshTransport) -> None:
         server = lab.server()
         command = f"exec 3<>/dev/tcp/127.0.0.1/{server.port}; cat <&3 & cat >&3"
