@@ -151,7 +151,11 @@ class LogReader:
                 yield self._event(self._places[filename], rest, self._when[filename])
 
     def remote(self, transport: Transport, control: Control, *, follow: bool) -> Iterator[Event]:
-        """What the nodes have beyond what is here; with ``follow`` until their part of the run ends."""
+        """What the nodes have beyond what is here; with ``follow`` until their part of the run ends.
+
+        Of a ``tail``, where the last lines are is known only to them: then what is here stands in for a node that
+        does not answer.
+        """
         inbox: Inbox = SimpleQueue()
         sessions: dict[int, Session] = {}
         nodes = [n.node for n in self._nodes]
@@ -162,11 +166,13 @@ class LogReader:
                 if isinstance(event, Unreachable):
                     waiting.discard(event.node_rank)
                     yield event
+                    yield from self._instead(event.node_rank)
             asked = {rank: session for rank, session in sessions.items() if rank in waiting}
             for rank, answer in for_all(asked, self._ask(tail), cancelled=control.stopped):
                 if isinstance(answer, NcclrunError):
                     waiting.discard(rank)
                     yield Warn(node=nodes[rank].name, text=answer.message, fix=answer.fix)
+                    yield from self._instead(rank)
             yield from self._until_said(inbox, waiting, control, follow=follow)
         finally:
             for session in sessions.values():
@@ -174,9 +180,8 @@ class LogReader:
 
     def _ask(self, tail: int | None) -> Callable[[int, Session], Any]:
         def question(node_rank: int, session: Session) -> Any:
-            return session.call(
-                "follow", run_id=self._run.run_id, node_rank=node_rank, offsets=self._offsets(node_rank), tail=tail
-            )
+            offsets = self._offsets(node_rank) if tail is None else {}
+            return session.call("follow", run_id=self._run.run_id, node_rank=node_rank, offsets=offsets, tail=tail)
 
         return question
 
@@ -257,9 +262,15 @@ class LogReader:
         order = self._run.logs / "order"
         self._order_offset = order.stat().st_size if order.is_file() else 0
 
-    def _tails(self, count: int) -> Iterator[Event]:
-        """The last ``count`` lines of each stream."""
+    def _instead(self, node_rank: int) -> Iterator[Event]:
+        if self._wanted.tail is not None:
+            yield from self._tails(self._wanted.tail, node_rank)
+
+    def _tails(self, count: int, node_rank: int | None = None) -> Iterator[Event]:
+        """The last ``count`` lines of each stream, or of each of one node."""
         for place, file in self._present():
+            if node_rank not in (None, place.node_rank):
+                continue
             status = file.stat()
             self._read[place.filename] = status.st_size
             yield from self._feed(place, last_lines(file, count, status.st_size), status.st_mtime)
@@ -318,10 +329,12 @@ def read_logs(
     run = find_run(run_id)
     reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail))
     followed, complete = is_followed(run), (run.read("end.json") or {}).get("complete", False)
-    yield from reader.local()
+    # The ncclrun that wrote here is gone and did not have it all: the nodes know more.
+    incomplete = not followed and not complete
+    if tail is None or not incomplete:
+        yield from reader.local()
     if followed and follow:
         yield from reader.follow(control)
-    elif not followed and not complete:
-        # The ncclrun that wrote here is gone and did not have it all: the nodes know more.
+    elif incomplete:
         yield from reader.remote(transport, control, follow=follow)
     yield from reader.finish()
