@@ -52,6 +52,7 @@ class Member:
     record: dict[str, Any] | None = None
     lost: str | None = None
     lost_at: float | None = None
+    rebooted: bool = False
     refused: str | None = None
     """Why it never started."""
     unknown_since: float | None = None
@@ -83,6 +84,7 @@ class Member:
             record=self.record,
             lost=None if self.record else self.lost,
             lost_at=self.lost_at,
+            rebooted=self.rebooted,
             refused=self.refused,
         )
 
@@ -253,6 +255,7 @@ class Follower:
                 result.close()
             elif result.hello.get("boot_id") != member.boot_id:
                 result.close()
+                member.rebooted = True
                 yield from self._lose(member, "the host was rebooted")
             else:
                 member.session, member.unknown_since, member.lost_at = result, None, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from queue import SimpleQueue
 
 from ncclrun.commands.control import Control
@@ -13,13 +14,16 @@ from ncclrun.commands.logs import run_nodes
 from ncclrun.commands.probe import Inbox, connect, inbox_sink, reopen
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.errors import EXIT_UNREACHABLE
-from ncclrun.model.events import Ended, Event, Log, Unreachable
+from ncclrun.model.events import Ended, Event, Log, RunCreated, Unreachable
 from ncclrun.transport.base import Transport
 from ncclrun.transport.session import Session
 
 
 def stop(run: RunDir, transport: Transport, control: Control, *, kill: bool = False) -> Iterator[Event]:
     """Stops a run on all its nodes and waits for each node's word; Ended has 0 when all confirmed, 255 otherwise."""
+    if (over := _over(run)) is not None:
+        yield replace(over, exit_code=0)
+        return
     for event in _rejoin(run, transport, control, NoLogs(), how="kill" if kill else "term"):
         if isinstance(event, Ended):
             confirmed = all(row.confirmed for row in event.nodes)
@@ -37,21 +41,40 @@ def stop(run: RunDir, transport: Transport, control: Control, *, kill: bool = Fa
 
 def attach(run: RunDir, transport: Transport, control: Control) -> Iterator[Event]:
     """Follows a run on from where this machine's logs end; Ended is the run's own verdict."""
+    if (over := _over(run)) is not None:
+        yield over
+        return
     yield from _rejoin(run, transport, control, LogWriter(run), how=None)
+
+
+def _over(run: RunDir) -> Ended | None:
+    """The end of a run that is known to have ended on all nodes; there is nobody to ask any more."""
+    end = run.read("end.json") or {}
+    if not end.get("complete"):
+        return None
+    reason = f"run {run.run_id} has ended already ({end['reason']}; ncclrun logs {run.run_id} shows its output)"
+    return Ended(run_id=run.run_id, exit_code=int(end["exit_code"]), reason=reason, seconds=0.0)
 
 
 def _rejoin(
     run: RunDir, transport: Transport, control: Control, writer: LogSink, *, how: str | None
 ) -> Iterator[Event]:
-    began = time.monotonic()
     record = run.read("run.json") or {}
+    began = float(record.get("started_at", time.time()))
     nodes = run_nodes(run)
     inbox: Inbox = SimpleQueue()
     sessions: dict[int, Session] = {}
     lost: dict[int, str] = {}
     members: list[Member] = []
+    specs = [n.node for n in nodes]
+    yield RunCreated(
+        run_id=run.run_id,
+        cluster=str(record.get("cluster", "")),
+        directory=str(run.path),
+        nnodes=len(specs),
+        nodes=tuple(node.name for node in specs),
+    )
     try:
-        specs = [n.node for n in nodes]
         for event in connect(specs, transport, inbox_sink(specs, inbox), control, sessions):
             yield event
             if isinstance(event, Unreachable):
@@ -71,7 +94,7 @@ def _rejoin(
             )
             session = member.session
             if session is not None and session.hello.get("boot_id") != member.boot_id:
-                member.session, member.lost = None, "the host was rebooted since: nothing of the run lives there"
+                member.session, member.lost, member.rebooted = None, "the host was rebooted since", True
             member.offsets = writer.offsets(member.place, known.nproc)
             members.append(member)
         follower = Follower(
@@ -90,7 +113,7 @@ def _rejoin(
     launcher = record.get("launcher", "torchrun")
     outcome = first_failure([member.ended(launcher) for member in members], stopped_by=follower.stopped_by)
     if control.detach:
-        yield Ended(run_id=run.run_id, exit_code=0, reason="left running", seconds=time.monotonic() - began)
+        yield Ended(run_id=run.run_id, exit_code=0, reason="left running", seconds=time.time() - began)
         return
     if all(member.record is not None for member in members):
         run.write_end(outcome.exit_code, outcome.reason, complete=how is None and writer.lost == 0)
@@ -98,7 +121,7 @@ def _rejoin(
         run_id=run.run_id,
         exit_code=outcome.exit_code,
         reason=outcome.reason,
-        seconds=time.monotonic() - began,
+        seconds=time.time() - began,
         nodes=outcome.nodes,
         cause=outcome.cause,
         victims=outcome.victims,

@@ -78,11 +78,21 @@ def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
     # torchrun's siblings die of a signal and say nothing; who reads this wants them with those that we stopped.
     silent = [f for f in mine if f.belief is Belief.STOPPED or (f.belief is Belief.CONSEQUENCE and not f.exceptions)]
     loud = [failure for failure in mine if failure not in silent]
-    texts = [f"{_ranks([f.rank for f in silent if f.rank is not None])} on {end.node} stopped"] if silent else []
+    stopped = {f.rank for f in silent if f.rank is not None} | _stopped_unseen(end)
+    texts = [f"{_ranks(sorted(stopped))} on {end.node} stopped"] if silent or stopped else []
     if loud:
         said = loud[0].exceptions[-1] if loud[0].exceptions else loud[0].how
         texts.append(f"{_ranks([f.rank for f in loud if f.rank is not None])} on {end.node} failed ({_short(said)})")
     return texts
+
+
+def _stopped_unseen(end: NodeEnd) -> set[int]:
+    """Ranks that torchrun ended and reaped before anybody could read how: all that is known is that it was asked to."""
+    return {
+        end.first_rank + int(entry["local_rank"])
+        for entry in (end.record or {}).get("ranks") or ()
+        if entry.get("stopped") and entry.get("code") is None and entry.get("signal") is None
+    }
 
 
 def _short(said: str) -> str:
@@ -117,8 +127,9 @@ def _summary(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
         state=_state(end, failures, cause),
         exit=_exits(end, failures),
         seconds=_seconds(record),
-        # A node that refused never had anything of the run; one that said its end says itself what still lives.
-        confirmed=end.refused is not None or (end.record is not None and not survivors),
+        # A node that refused never had anything of the run, and a reboot leaves nothing of it; one that said its end
+        # says itself what still lives.
+        confirmed=end.refused is not None or end.rebooted or (end.record is not None and not survivors),
         detail=_detail(end, record),
     )
 
@@ -127,7 +138,7 @@ def _state(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> 
     if end.refused is not None:
         return "not started"
     if end.record is None:
-        return "unknown" if end.lost is not None else "running"
+        return "running" if end.lost is None else "rebooted" if end.rebooted else "unknown"
     if not failures:
         return "stopped" if end.record.get("reason") == "stopped" else "finished"
     if end.record.get("reason") == "lost":

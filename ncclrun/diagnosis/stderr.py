@@ -31,11 +31,12 @@ _NOISE = tuple(
     for pattern in (
         r"^\*{20,}$",
         r"^Setting OMP_NUM_THREADS environment variable for each process",
+        r"^\[W\d+ .*The hostname of the client socket cannot be retrieved",
         r"^W\d{4} .*Sending process \d+ closing signal",
         r"^WARNING:torch\.distributed\.(run|elastic\.multiprocessing\.api):",
     )
 )
-"""What torchrun says in every run, or only as it stops a node's other workers."""
+"""What torch says in every run where names have no addresses, or only as it stops a node's other workers."""
 
 _CONSEQUENCES = re.compile(
     "|".join(

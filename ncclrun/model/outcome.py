@@ -29,6 +29,8 @@ class NodeEnd:
     """Why nothing is known of the end (``silent for 12 s``)."""
     lost_at: float | None = None
     """Since when, seconds of Unix time on our clock."""
+    rebooted: bool = False
+    """``lost`` because the host was booted anew: nothing of the run can live there."""
     refused: str | None = None
     """The node's message when it refused to start; nothing of the run ever lived there."""
 
