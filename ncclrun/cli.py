@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,9 +28,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_asked_for_json = False
+
+
+def _note_json(asked: bool) -> bool:
+    """Errors that come before the events have to know how to be told."""
+    global _asked_for_json  # noqa: PLW0603  # one command line a process
+    _asked_for_json = asked
+    return asked
+
+
 HOSTS = typer.Option("--hosts", help="Hosts in place of CLUSTER: a,b,user@c:2222,gpu[1-4].", metavar="LIST")
 NODES = typer.Option("--nodes", help="Only these nodes: names, ranges, indexes, !x to leave out.", metavar="SEL")
-JSON = typer.Option("--json", help="One JSON event a line on stdout.")
+JSON = typer.Option("--json", help="One JSON event a line on stdout.", callback=_note_json)
 ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
 CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
 
@@ -102,6 +112,7 @@ def launch(
     from ncclrun.commands.launch import Launch
     from ncclrun.commands.options import job_from_options
     from ncclrun.model.errors import UsageError
+    from ncclrun.planning.hostlist import check_ranks
 
     rest = list(words or [])
     cluster_word = None if hosts is not None else (rest.pop(0) if rest else None)
@@ -110,6 +121,8 @@ def launch(
             "launch needs a cluster and a script",
             fix="ncclrun launch CLUSTER SCRIPT [ARGS]…   or   ncclrun launch --hosts a,b SCRIPT [ARGS]…",
         )
+    if ranks is not None:
+        check_ranks(ranks)
     cluster = _cluster(cluster_word, hosts, nodes)
     job = job_from_options(
         program=rest[0],
@@ -267,8 +280,9 @@ def schema() -> None:
     import json as json_module
 
     from ncclrun.commands.schema import cluster_schema
+    from ncclrun.console.output import Output
 
-    typer.echo(json_module.dumps(cluster_schema(), indent=2))
+    Output(sys.stdout).write(json_module.dumps(cluster_schema(), indent=2) + "\n")
 
 
 @app.callback(invoke_without_command=True)
@@ -285,14 +299,19 @@ def main() -> None:
     """The entry point: every error that a user may meet becomes a message and an exit code here, and nowhere else."""
     from ncclrun.model.errors import NcclrunError
 
+    _open_what_is_closed()
     try:
         code = app(standalone_mode=False)
     except NcclrunError as error:
         code = error.exit_code
-        _tell(error.message, error.fix)
+        if not isinstance(error.__cause__, BrokenPipeError):  # `| head` has seen what it wanted
+            _tell(error.message, error.fix)
+            _tell_programs(error.message, error.fix, code, asked=_asked_for_json)
     except _WRONG_WORDS as error:
         code = error.exit_code
         error.show()
+        # Words that can't be told apart: `--json` may be one of the script's, and then it does no harm.
+        _tell_programs(error.format_message(), "", code, asked="--json" in sys.argv)
     except typer.Abort:
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
@@ -300,6 +319,32 @@ def main() -> None:
 
 # typer's own refusal of a command line: its class is click's in older versions and typer's own in newer ones.
 _WRONG_WORDS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _open_what_is_closed() -> None:
+    """Gives a standard stream that the caller closed (`>&-`) its number back, before a connection takes it."""
+    import os
+
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
+
+
+def _tell_programs(message: str, fix: str, code: int, *, asked: bool) -> None:
+    """The same for who reads `--json`: an `error`, and the `end` with which every output closes."""
+    if not asked:
+        return
+    from ncclrun.console.jsonl import json_lines
+    from ncclrun.console.output import Output, OutputClosed
+    from ncclrun.model.events import Ended, Failure
+
+    failure = Failure(message=message, fix=fix, exit_code=code)
+    end = Ended(run_id="", exit_code=code, reason=message.split("\n", maxsplit=1)[0], seconds=0.0)
+    with suppress(OutputClosed):  # stderr has it
+        Output(sys.stdout).write(json_lines(failure) + json_lines(end))
 
 
 def _tell(message: str, fix: str) -> None:

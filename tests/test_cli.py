@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +73,43 @@ class TestExitCodes:
         assert done.returncode == 2
         assert says in done.stderr
         assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ("launch", "--json", "nowhere.yaml", "x.py"),
+            ("launch", "--json", "--hosts", "a", "--ranks", "x", "x.py"),
+            ("ping", "--hosts", "a b", "--json"),
+            ("ping", "--json", "--no-such-option"),
+            ("logs", "--json", "no-such-run"),
+        ],
+    )
+    def test_programs_that_read_json_learn_of_them_too(self, args: tuple[str, ...]) -> None:
+        done = run(*args)
+        error, end = (json.loads(line) for line in done.stdout.splitlines())
+        assert (error["event"], end["event"]) == ("error", "end")
+        assert error["exit_code"] == end["exit_code"] == done.returncode == 2
+        assert error["message"].split("\n")[0] in done.stderr
+
+    def test_the_scripts_own_json_is_not_ours(self) -> None:
+        assert run("launch", "nowhere.yaml", "x.py", "--json").stdout == ""
+
+    def test_a_script_in_place_of_the_cluster_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_text("import torch\n")
+        assert "is a script, not a cluster file" in run("launch", str(tmp_path / "train.py"), "x").stderr
+
+    @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+    def test_closed_streams_are_nobodys(self, closed: str) -> None:
+        program = "from ncclrun.cli import main; main()"
+        command = ["sh", "-c", f'"$0" -c "$1" schema {closed}', sys.executable, program]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert bool(done.stdout) is (">&-" not in closed.split())
+
+    def test_a_reader_that_leaves_is_no_news(self) -> None:
+        program = "from ncclrun.cli import main; main()"
+        command = ["sh", "-c", '"$0" -c "$1" schema | true', sys.executable, program]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
 
     def test_help_is_0(self) -> None:
         done = run("launch", "--help")

@@ -24,6 +24,8 @@ def load_cluster(cluster: str | None, hosts: str | None) -> ClusterSpec:
     if not cluster:
         raise UsageError("no cluster is given", fix="Name a cluster file, or list the hosts: --hosts gpu1,gpu2")
     content = _read(Path(cluster))
+    if cluster.endswith(".py"):
+        raise UsageError(f"{cluster} is a script, not a cluster file", fix="ncclrun launch CLUSTER SCRIPT [ARGS]…")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -83,11 +83,21 @@ def select_ranks(sel: str, world_size: int) -> tuple[int, ...]:
     """
 
     def resolve(part: str) -> Iterable[int]:
-        if not _RANGE.fullmatch(part):
-            raise BadRangeError(f"{part!r} is not a rank: write a number (0) or a range (0-3)")
+        check_ranks(part)
         return _indexes(part, world_size, "rank")
 
     return _select(sel, resolve, world_size, "rank")
+
+
+def check_ranks(sel: str) -> None:
+    """Raises BadRangeError for a SEL of ranks that means nothing, however many ranks there will be."""
+    for _, part in split_commas(sel):
+        name = part.removeprefix("!").strip()
+        if not name:
+            raise _empty_part(sel, "rank")
+        if not _RANGE.fullmatch(name):
+            raise BadRangeError(f"{name!r} is not a rank: write a number (0) or a range (0-3)")
+        _ranges(name, name)
 
 
 def split_commas(text: str) -> Iterator[tuple[int, str]]:
@@ -109,13 +119,17 @@ def _select(sel: str, resolve: Callable[[str], Iterable[int]], total: int, noun:
         out = part.startswith("!")
         name = part[1:].strip() if out else part
         if not name:
-            raise SelectionError(f"an empty part in the selection {sel!r}", fix=f"Write {noun}s separated by commas.")
+            raise _empty_part(sel, noun)
         only_exclusions = only_exclusions and out
         (excluded if out else taken).update(resolve(name))
     chosen = (set(range(total)) if only_exclusions else taken) - excluded
     if not chosen:
         raise SelectionError(f"the selection {sel!r} leaves no {noun}")
     return tuple(sorted(chosen))
+
+
+def _empty_part(sel: str, noun: str) -> SelectionError:
+    return SelectionError(f"an empty part in the selection {sel!r}", fix=f"Write {noun}s separated by commas.")
 
 
 def _indexes(part: str, total: int, noun: str) -> range:
