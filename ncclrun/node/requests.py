@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import archive, authorize, facts, follow, lost, prepare, reach, rundir, spawn, supervisor
+from . import archive, authorize, facts, follow, lost, prepare, processes, reach, rundir, spawn, supervisor
 from .ports import Listener
 from .refusal import Refusal
 
@@ -203,6 +204,14 @@ def _programs(
     return programs
 
 
+def _terms(request: dict[str, Any]) -> supervisor.Terms:
+    return supervisor.Terms(
+        grace=float(request.get("grace", 30.0)),
+        restarts=int(request.get("restarts", 0)),
+        first_rank=int(request.get("first_rank", 0)),
+    )
+
+
 def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     run = _find(server, request)
     run_facts = run.run()
@@ -216,7 +225,7 @@ def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     name = _name(run.run_id, run.node_rank)
     release(server, name)
     server.prepared.pop(name, None)
-    fd = supervisor.launch(run, programs, float(request.get("grace", 30.0)), int(request.get("restarts", 0)))
+    fd = supervisor.launch(run, programs, _terms(request))
     received = bytearray()
 
     def readable() -> None:
@@ -259,7 +268,10 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     if how not in ("term", "kill"):
         raise Refusal("bad_request", f"how must be term or kill, not {how!r}")
     lives = run.end() is None and run.state() is not None
-    asked = lives and run.supervisor() is not None and _order(run, {"how": how, "grace": grace})
+    owner = run.supervisor()
+    if owner is not None and owner.state in "Tt":
+        processes.send(owner, signal.SIGCONT)  # somebody's SIGSTOP: it would hear nothing
+    asked = lives and owner is not None and _order(run, {"how": how, "grace": grace})
     if lives and not asked:
         server.settle(run)
     reply({"ok": True, "asked": asked})

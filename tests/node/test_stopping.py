@@ -188,3 +188,10 @@ def test_a_process_is_known_by_its_start_not_by_its_number() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_supervisor_that_somebody_stopped_hears_of_the_stop(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "1000"])
+    os.kill(supervisor_of(runs), signal.SIGSTOP)
+    assert node.call("stop", run_id="r", node_rank=0, how="term", grace=5)["asked"]
+    assert node.end()["reason"] == "stopped"
