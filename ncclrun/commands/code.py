@@ -9,7 +9,7 @@ import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncclrun.commands.gitignore import Rules, is_ignored, rules_above, rules_in
@@ -36,6 +36,8 @@ class Archive:
     files: int
     notes: tuple[str, ...] = ()
     """What was left behind that a user might miss."""
+    left_out: tuple[str, ...] = ()
+    """What .gitignore files kept back: topmost names relative to the directory, ``/`` behind directories."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def pack(directory: Path, named: Sequence[str] = ()) -> Archive:
     """
     directory = directory.resolve()
     notes: list[str] = []
+    ignored: list[str] = []
     try:
         keep = {path for name in named if (path := _inside(directory, name))}
         if _is_shelf(directory):
@@ -121,10 +124,10 @@ def pack(directory: Path, named: Sequence[str] = ()) -> Archive:
             paths = {path for path in directory.glob("*.py") if path.is_file()}
             notes.append(f"{shown(directory)} is no project directory: only the .py files directly in it are sent")
         else:
-            paths = set(_walk(directory, directory, rules_above(directory), keep, notes))
+            paths = set(_walk(directory, directory, rules_above(directory), _Walk(keep, notes, ignored)))
         ordered = sorted(paths | keep)
         _refuse_too_much(directory, ordered)
-        return _archive(directory, ordered, tuple(notes))
+        return replace(_archive(directory, ordered), notes=tuple(notes), left_out=tuple(ignored))
     except OSError as error:
         what = shown(Path(error.filename)) if error.filename else f"a file in {shown(directory)}"
         raise UsageError(
@@ -153,27 +156,39 @@ def _is_shelf(directory: Path) -> bool:
     return directory in shelves
 
 
-def _walk(root: Path, directory: Path, rules: list[Rules], keep: set[Path], notes: list[str]) -> Iterator[Path]:
+@dataclass(frozen=True)
+class _Walk:
+    """What a walk is told (``keep``: files that travel in any case) and what it has to tell."""
+
+    keep: set[Path]
+    notes: list[str]
+    ignored: list[str]
+
+
+def _walk(root: Path, directory: Path, rules: list[Rules], walk: _Walk) -> Iterator[Path]:
     """Files, directories and inner links below ``directory`` that no .gitignore (there, above or below) leaves out."""
     rules = [*rules, *rules_in(directory)]
     for entry in sorted(directory.iterdir()):
         is_link = entry.is_symlink()
         is_dir = entry.is_dir() and not is_link
-        if entry in keep or entry.name in ALWAYS_LEFT or is_ignored(entry, rules, is_dir=is_dir):
+        if entry in walk.keep or entry.name in ALWAYS_LEFT:
+            continue
+        if is_ignored(entry, rules, is_dir=is_dir):
+            walk.ignored.append(shown(entry.relative_to(root)) + ("/" if is_dir else ""))
             continue
         if is_link:
             if _link(root, entry) is None:
-                notes.append(f"not sent, a link out of the directory: {shown(entry.relative_to(root))}")
+                walk.notes.append(f"not sent, a link out of the directory: {shown(entry.relative_to(root))}")
             else:
                 yield entry
         elif is_dir:
             if not (entry / "pyvenv.cfg").exists():
                 yield entry
-                yield from _walk(root, entry, rules, keep, notes)
+                yield from _walk(root, entry, rules, walk)
         elif entry.is_file():
             yield entry
         else:
-            notes.append(f"not sent, neither file nor directory: {shown(entry.relative_to(root))}")
+            walk.notes.append(f"not sent, neither file nor directory: {shown(entry.relative_to(root))}")
 
 
 def _link(root: Path, path: Path) -> str | None:
@@ -187,7 +202,7 @@ def _link(root: Path, path: Path) -> str | None:
     return os.path.relpath(target, path.parent) if target.is_relative_to(root) else None
 
 
-def _archive(directory: Path, paths: Sequence[Path], notes: tuple[str, ...]) -> Archive:
+def _archive(directory: Path, paths: Sequence[Path]) -> Archive:
     buffer = io.BytesIO()
     files = 0
     with (
@@ -198,7 +213,7 @@ def _archive(directory: Path, paths: Sequence[Path], notes: tuple[str, ...]) -> 
         for path in paths:
             files += _add(tar, directory, path)
     data = buffer.getvalue()
-    return Archive(directory=directory, data=data, sha256=hashlib.sha256(data).hexdigest(), files=files, notes=notes)
+    return Archive(directory=directory, data=data, sha256=hashlib.sha256(data).hexdigest(), files=files)
 
 
 def _add(tar: tarfile.TarFile, root: Path, path: Path) -> bool:

@@ -156,7 +156,7 @@ class Follower:
         elif kind == "state" and header["state"] != member.state:
             yield self._enter(member, header["state"], header.get("reason", ""))
             if header["state"] == "stopping" and member.asked is None:
-                yield from self.stop_all(f"{member.node.name}: {header.get('reason') or 'a rank failed'}", "term")
+                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {member.node.name}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
         elif kind == "gone":
@@ -180,7 +180,9 @@ class Follower:
         lines = member.lines.setdefault(stream, LineAssembler())
         whole = lines.feed(body)
         if whole is not None:
-            yield _log_event(member, place, header["time"], whole)
+            # After a failure or a stop torchrun prints a traceback of its own on every node.
+            folded = place.rank is None and (member.asked is not None or member.state == "stopping")
+            yield _log_event(member, place, header["time"], whole, folded=folded)
         if lines.partial:
             yield _log_event(member, place, header["time"], lines.partial, partial=True)
 
@@ -196,13 +198,12 @@ class Follower:
         yield from self._flush(member)
         yield self._enter(member, "ended", str(record.get("reason", "")))
         if record.get("reason") != "finished":
-            yield from self.stop_all(f"{member.node.name} ended: {record.get('reason')}", "term")
+            yield from self.stop_all(f"{_first_bad(member, record)} on {member.node.name}", "term")
 
     def _enter(self, member: Member, state: NodeStateName, reason: str) -> NodeState:
         member.state = state
-        return NodeState(
-            node=member.node.name, node_rank=member.node_rank, state=state, since=time.time(), reason=reason
-        )
+        since = member.lost_at if state == "unknown" and member.lost_at else time.time()
+        return NodeState(node=member.node.name, node_rank=member.node_rank, state=state, since=since, reason=reason)
 
     # --- links
 
@@ -333,7 +334,21 @@ class Follower:
                 yield self._enter(member, "unknown", member.lost)
 
 
-def _log_event(member: Member, place: Place, when: float, text: str, *, partial: bool = False) -> Log:
+def _first_bad(member: Member, record: dict[str, Any]) -> str:
+    """What broke on a node in a few words, for the line that announces the stop; the verdict looks closer."""
+    bad = [
+        rank for rank in record.get("ranks") or () if (rank.get("code") or rank.get("signal")) and rank.get("ended_at")
+    ]
+    if not bad:
+        return f"the launcher {record.get('reason', 'ended')}"
+    first = min(bad, key=lambda rank: float(rank["ended_at"]))
+    how = f"signal {first['signal']}" if first.get("signal") else f"exit code {first['code']}"
+    return f"rank {member.first_rank + int(first['local_rank'])} failed ({how})"
+
+
+def _log_event(
+    member: Member, place: Place, when: float, text: str, *, partial: bool = False, folded: bool = False
+) -> Log:
     stream: Stream = "err" if place.stream == "err" else "out"
     return Log(
         node=member.node.name,
@@ -344,4 +359,5 @@ def _log_event(member: Member, place: Place, when: float, text: str, *, partial:
         time=when,
         text=text,
         partial=partial,
+        folded=folded,
     )

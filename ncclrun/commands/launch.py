@@ -86,8 +86,9 @@ class Launch:
             )
         plan = yield from self._preparation.resolve()
         if self._dry_run:
+            yield from self._preparation.show_code()
             yield planned_event(plan)
-            yield self._ended(0, "dry run")
+            yield self._ended(0, "dry run: nothing was started")
             return
         plan = yield from self._preparation.prepare(plan)
         yield planned_event(plan)
@@ -119,6 +120,7 @@ class Launch:
                 unset=list(node.unset),
                 grace=node.grace,
                 restarts=node.node.launch.max_restarts,
+                first_rank=node.first_rank,
             )
 
         # Without an ear for Ctrl-C: what was asked to start must be known to run before it can be stopped.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from queue import SimpleQueue
 from typing import Any
 
-from ncclrun.commands.code import find_source
+from ncclrun.commands.code import Archive, find_source
 from ncclrun.commands.control import Control
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, unreachable
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
@@ -24,6 +24,7 @@ from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Resolved, U
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
+from ncclrun.planning.environment import network_variables
 from ncclrun.planning.network import choose_endpoints
 from ncclrun.planning.planner import make_plan, refuse_unsupported, wanted_port
 from ncclrun.transport.base import Transport
@@ -31,6 +32,8 @@ from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 PREPARE_TIMEOUT = 120.0
+LEFT_OUT = 20
+"""Ignored names that are told."""
 REACH_TIMEOUT = 20.0
 """Seconds for a node's answer; it gives up the master's port after 5 by itself and says why."""
 
@@ -88,7 +91,14 @@ class Preparation:
                 address=node.endpoint.address,
                 why=node.endpoint.why,
             )
+        for node in plan.nodes:
+            yield from _overridden(node)
         return plan
+
+    def show_code(self) -> Iterator[Event]:
+        """What would be sent, for a dry run."""
+        if self._source.archive is not None:
+            yield self._code_event(self._source.archive, (), dry_run=True)
 
     def prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
         """Code, run directories, the master's port, which comes back in the plan. Raises NotStarted, PlanError."""
@@ -178,6 +188,7 @@ class Preparation:
             run_id=self._run_id,
             forwarded=self._forwarded,
             master_port=master_port,
+            workdir=self._source.workdir,
         )
 
     def _send_code(self) -> Iterator[Event]:
@@ -186,7 +197,7 @@ class Preparation:
             return
         for note in archive.notes:
             yield Warn(text=note, fix="")
-        sent: list[str] = []
+        sent: set[int] = set()
 
         def question(node_rank: int, session: Session) -> bool:
             if session.call("has", sha256=archive.sha256)["has"]:
@@ -196,16 +207,21 @@ class Preparation:
 
         def taken(node_rank: int, was_sent: bool) -> Iterator[Event]:
             if was_sent:
-                sent.append(self.cluster.nodes[node_rank].name)
+                sent.add(node_rank)
             yield from ()
 
         yield from self._everywhere(question, taken)
-        yield CodeSent(
+        yield self._code_event(archive, tuple(self.cluster.nodes[rank].name for rank in sorted(sent)))
+
+    def _code_event(self, archive: Archive, sent_to: tuple[str, ...], *, dry_run: bool = False) -> CodeSent:
+        return CodeSent(
             directory=str(archive.directory),
             files=archive.files,
             size=len(archive.data),
             sha256=archive.sha256,
-            sent_to=tuple(sent),
+            sent_to=sent_to,
+            left_out=archive.left_out[:LEFT_OUT],
+            dry_run=dry_run,
         )
 
     def _prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
@@ -236,7 +252,6 @@ class Preparation:
 
     def _preparation(self, plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
         archive = self._source.archive
-        workdir = node.workdir or self._source.workdir
         return {
             "run_id": self._run_id,
             "token": self._token,
@@ -244,7 +259,7 @@ class Preparation:
             "nproc": node.nproc,
             "launcher": plan.launcher,
             "code": archive.sha256 if archive else None,
-            "workdir": workdir,
+            "workdir": node.workdir,
             "script": self._source.program if self._job.kind == "script" else None,
             "module": self._source.program if self._job.kind == "module" else None,
             "python": node.python,
@@ -285,6 +300,18 @@ class Preparation:
         self._control.check()
         if code:
             raise NotStarted(code)
+
+
+def _overridden(node: NodePlan) -> Iterator[Event]:
+    """A variable of the user's that goes over what the network choice found: meant, perhaps, but never in silence."""
+    found = network_variables(node.endpoint)
+    for variable in node.environment:
+        if variable.origin != "network" and found.get(variable.name, variable.value) != variable.value:
+            yield Warn(
+                node=node.node.name,
+                text=f"{variable.origin} sets {variable.name}={variable.value}; found was {found[variable.name]}",
+                fix=f"take {variable.name} out, or name the interface for all:  network: {{interface: NAME}}",
+            )
 
 
 def failure_event(node: Node, node_rank: int, error: NcclrunError) -> Unreachable | Refused:

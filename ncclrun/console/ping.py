@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from ncclrun.console.notes import Note, problem
-from ncclrun.console.sanitize import one_line
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import about, count, duration
 from ncclrun.model.events import Pinged
 
 HEADS = ("node", "fit", "ssh", "host name", "interface", "address", "gpus", "python", "torch", "nccl", "clock")
 SPARE = ("clock", "host name", "nccl", "gpus", "python", "torch")
-WIDTHS = (16, 4, 7, 16, 12, 16, 18, 7, 14, 8, 9)
-"""Of a pipe, where a row is written before the next is known."""
 
 
 class PingBoard:
@@ -45,26 +42,12 @@ class PingBoard:
             note
             for answer in answers
             for found in answer.problems
-            for note in problem(found.level, about(answer.node, found.message), found.fix)
+            for note in problem(found.level, about(answer.node, found.message, answer.host), found.fix)
         ]
         fit = sum(answer.fit for answer in answers)
         if fit == len(answers):
             return [*notes, Note("good", f"all {count(fit, 'node')} fit")] if answers else []
         return [*notes, Note("error", f"{len(answers) - fit} of {count(len(answers), 'node')} not fit")]
-
-
-def head_line() -> str:
-    """The heads for a pipe."""
-    return _aligned(HEADS)
-
-
-def row_line(event: Pinged) -> str:
-    """One answer for a pipe."""
-    return _aligned([one_line(cell) or "-" for cell in _cells(event)])
-
-
-def _aligned(cells: tuple[str, ...] | list[str]) -> str:
-    return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, WIDTHS, strict=True)).rstrip() + "\n"
 
 
 def _cells(event: Pinged) -> list[str]:
@@ -79,5 +62,5 @@ def _cells(event: Pinged) -> list[str]:
         event.python,
         event.torch,
         event.nccl,
-        "" if event.clock_offset is None else f"{event.clock_offset:+.3f} s",
+        "" if event.clock_offset is None else f"{round(event.clock_offset, 3) + 0.0:+.3f} s",  # + 0.0: no "-0.000"
     ]

@@ -8,7 +8,7 @@ from ncclrun.console.dryrun import plan_text
 from ncclrun.console.labels import Labels
 from ncclrun.console.notes import render
 from ncclrun.console.output import Output
-from ncclrun.console.ping import PingBoard, head_line, row_line
+from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
 from ncclrun.console.report import report
 from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, RunCreated
@@ -24,12 +24,11 @@ class PlainView:
         self._labels = Labels()
         self._progress = Progress(time.monotonic)
         self._board = PingBoard()
-        self._headed = False
 
     def show(self, event: Event) -> None:
         """One event; raises OutputClosed when a reader has left."""
         if isinstance(event, Log):
-            if not event.partial:
+            if not event.partial and not event.folded:
                 self._stdout.write(self._labels.lines(event))
             return
         if isinstance(event, (RunCreated, Planned)):
@@ -39,10 +38,15 @@ class PlainView:
             self._stdout.write(plan_text(event))
         elif isinstance(event, Pinged):
             self._board.add(event)
-            self._stdout.write(("" if self._headed else head_line()) + row_line(event))
-            self._headed = True
-        elif isinstance(event, Ended) and self._board.empty:  # a ping ends with the board's own verdict
+        elif isinstance(event, Ended):
+            self._ended(event)
+
+    def _ended(self, event: Ended) -> None:
+        """The report; after a ping the table of all nodes in their order, so that two pings can be compared."""
+        if self._board.empty:
             self._stderr.write(report(event, width=None))
+        else:
+            self._stdout.write(self._board.table(None))
 
     def close(self) -> None:
         """Says what ping found; nothing else is held back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ncclrun.console.notes import Note, problem
-from ncclrun.console.words import clock_time, count, duration, names, size
+from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, names, place, size
 from ncclrun.model.events import (
     CodeSent,
     Connected,
@@ -37,16 +37,17 @@ class Progress:
         self._networks: dict[str, list[str]] = {}
         """Interfaces by the reason for them."""
         self._states: dict[str, str] = {}
+        self._missing = 0
+        self._told: list[Unreachable | Refused] = []
+        """Nodes that can't take part, until all of a kind were heard: their reasons are often the same."""
         self._grace = 0.0
         self._handlers: dict[type, Callable[..., list[Note]]] = {
             RunCreated: self._run,
             Connected: self._connected,
-            Unreachable: self._unreachable,
             Resolved: self._resolved,
             Planned: self._planned,
             CodeSent: self._code,
             Prepared: self._prepared,
-            Refused: self._refused,
             NodeState: self._state,
             Stopping: self._stopping,
             Warn: self._warning,
@@ -56,8 +57,13 @@ class Progress:
 
     def note(self, event: Event) -> list[Note]:
         """What to say about the event; [] for most."""
+        if isinstance(event, (Unreachable, Refused)):
+            self._missing += 1
+            self._done(event.node)
+            self._told.append(event)
+            return []
         handler = self._handlers.get(type(event))
-        return handler(event) if handler else []
+        return [*self._absent(), *(handler(event) if handler else [])]
 
     def live(self) -> str:
         """``connecting 3/4: waiting for gpu7 (4 s)``; "" when nothing is being waited for."""
@@ -93,13 +99,29 @@ class Progress:
     def _connected(self, event: Connected) -> list[Note]:
         if not self._done(event.node):
             return []
+        if self._missing:
+            return []
         took = duration(self._clock() - self._since)
         self._enter("asking", list(self._nodes))
         return [Note("info", f"{count(len(self._nodes), 'node')} connected in {took}")]
 
-    def _unreachable(self, event: Unreachable) -> list[Note]:
-        self._done(event.node)
-        return problem("error", f"{_place(event.node, event.host)}: {event.message}", event.fix)
+    def _absent(self) -> list[Note]:
+        """Those that can't take part, in the nodes' order: one error for nodes with the same reason, each fix once."""
+        told, self._told = sorted(self._told, key=lambda event: event.node_rank), []
+        errors: dict[str, list[str]] = {}
+        fixes: dict[str, str] = {}
+        for event in told:
+            if isinstance(event, Refused):
+                who, what = event.node, f" can't prepare: {bare(event.message, event.node)}"
+            else:
+                who, what = place(event.node, event.host), f": {bare(event.message, event.node, event.host)}"
+            errors.setdefault(what, []).append(who)
+            fixes[event.fix] = what  # told below the last error that it mends
+        notes: list[Note] = []
+        for what, nodes in errors.items():
+            notes.append(Note("error", names(nodes, 8) + what))
+            notes += [Note("fix", fix) for fix, last in fixes.items() if fix and last == what]
+        return notes
 
     def _resolved(self, event: Resolved) -> list[Note]:
         if self._phase != "preparing":
@@ -111,22 +133,22 @@ class Progress:
         if not self._nodes:
             self._nodes = [str(node["node"]) for node in event.nodes]
         self._enter("starting", list(self._nodes))
-        port = event.master_port or "a free port"
+        master = (
+            endpoint(event.master_addr, event.master_port) if event.master_port else f"{event.master_addr}, a free port"
+        )
         ranks = f"{count(event.world_size, 'rank')} on {count(len(event.nodes), 'node')}"
         notes = [Note("info", f"network: {names(interfaces)} ({why})") for why, interfaces in self._networks.items()]
-        return [*notes, Note("info", f"plan: {ranks} by {event.launcher}, master {event.master_addr}, {port}")]
+        return [*notes, Note("info", f"plan: {ranks} by {event.launcher}, master {master}")]
 
     def _code(self, event: CodeSent) -> list[Note]:
         where = f"sent to {names(event.sent_to)}" if event.sent_to else "all nodes have it already"
-        return [Note("info", f"code: {event.directory}, {count(event.files, 'file')}, {size(event.size)}; {where}")]
+        text = f"code: {event.directory}, {count(event.files, 'file')}, {size(event.size)} packed"
+        left = f"; left out by .gitignore: {names(event.left_out)}" if event.left_out else ""
+        return [Note("info", f"{text}; {'not sent yet' if event.dry_run else where}{left}")]
 
     def _prepared(self, event: Prepared) -> list[Note]:
         self._done(event.node)
         return []
-
-    def _refused(self, event: Refused) -> list[Note]:
-        self._done(event.node)
-        return problem("error", f"{event.node} can't prepare: {event.message}", event.fix)
 
     # --- while it runs
 
@@ -134,7 +156,7 @@ class Progress:
         before, self._states[event.node] = self._states.get(event.node), event.state
         if event.state == "unknown":
             since = clock_time(event.since)
-            text = f"{event.node} does not answer since {since} ({event.reason}); what runs there may well go on"
+            text = f"{event.node} does not answer since {since} ({event.reason}); what runs there may go on"
             return [Note("warning", text)]
         if event.state == "running" and before == "unknown":
             return [Note("good", f"{event.node} answers again")]
@@ -152,13 +174,14 @@ class Progress:
             self._nodes = list(event.nodes)
         self._grace = event.grace
         self._enter("stopping", [node for node in event.nodes if self._states.get(node) != "ended"])
+        everywhere = len(event.nodes) == len(self._nodes) > 1
+        where = "all nodes" if everywhere else names(event.nodes)
         if event.how == "kill":
-            return [Note("warning", f"killing {names(event.nodes)}: {event.reason}")]
-        grace = f"SIGTERM, then SIGKILL after {event.grace:.0f} s"
-        return [Note("warning", f"stopping {names(event.nodes)}: {event.reason} ({grace})")]
+            return [Note("warning", f"{event.reason}: killing {where}")]
+        return [Note("warning", f"{event.reason}: stopping {where} (SIGTERM now, SIGKILL after {event.grace:.0f} s)")]
 
     def _warning(self, event: Warn) -> list[Note]:
-        return problem("warning", f"{event.node}: {event.text}" if event.node else event.text, event.fix)
+        return problem("warning", about(event.node, event.text) if event.node else event.text, event.fix)
 
     def _failure(self, event: Failure) -> list[Note]:
         self._enter("", [])
@@ -167,7 +190,3 @@ class Progress:
     def _ended(self, event: Ended) -> list[Note]:
         self._enter("", [])
         return []
-
-
-def _place(node: str, host: str) -> str:
-    return node if host in ("", node) else f"{node} ({host})"

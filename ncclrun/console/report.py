@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ncclrun.console.notes import Level, Note, render
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count, duration
+from ncclrun.console.words import count, duration, place
 from ncclrun.model.events import Cause, Ended, NodeSummary
 
-HEADS = ("node", "host", "ranks", "state", "exit", "time", "left behind", "")
+HEADS = ("node", "host", "ranks", "state", "exit", "time", "left running", "")
 SPARE = ("host", "time", "ranks")
 TAIL_LINES = 20
 VICTIMS = 8
@@ -29,9 +29,8 @@ def report(event: Ended, *, width: int | None) -> str:
 
 def _row(node: NodeSummary) -> list[str]:
     left = "nothing" if node.confirmed else "UNCONFIRMED"
-    host = "" if node.host == node.node else node.host
     time = "" if node.seconds is None else duration(node.seconds)
-    return [node.node, host, node.ranks, node.state, node.exit, time, left, node.detail]
+    return [node.node, node.host, node.ranks, node.state, node.exit, time, left, node.detail]
 
 
 def _style(node: NodeSummary) -> str:
@@ -40,7 +39,7 @@ def _style(node: NodeSummary) -> str:
 
 def _cause(event: Ended, cause: Cause) -> list[Note]:
     """Who broke first and how, its last words, what followed from it, and where the rest can be read."""
-    where = cause.node if cause.host in ("", cause.node) else f"{cause.node} ({cause.host})"
+    where = place(cause.node, cause.host)
     who = f"rank {cause.rank} on {where}" if cause.rank is not None else where
     notes = [Note("error", f"{who} failed first: {cause.how}")]
     if cause.exception:
@@ -77,4 +76,5 @@ def _verdict(event: Ended) -> list[Note]:
     if unconfirmed:
         notes.append(Note("warning", f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"))
     level: Level = "good" if event.exit_code == 0 else "info"
-    return [*notes, Note(level, f"{event.reason} after {duration(event.seconds)}, exit code {event.exit_code}")]
+    after = f" after {duration(event.seconds)}" if event.seconds else ""
+    return [*notes, Note(level, f"{event.reason}{after}, exit code {event.exit_code}")]

@@ -100,6 +100,8 @@ class TerminalView:
                 return
 
     def _log(self, event: Log) -> None:
+        if event.folded:
+            return
         key = (event.node_rank, -1 if event.rank is None else event.rank, event.stream)
         if event.partial:
             self._bars[key] = event

@@ -60,6 +60,24 @@ def _escape(match: re.Match[str]) -> str:
     return {"\n": "\\n", "\t": "\\t"}.get(match[0], f"\\x{code:02x}" if code < ord("\x80") else f"\\u{code:04x}")
 
 
-def about(node: str, message: str) -> str:
-    """The message with the node it is about in front, unless it begins so already."""
-    return message if message.startswith(f"{node}: ") else f"{node}: {message}"
+def about(node: str, message: str, host: str = "") -> str:
+    """The message with the node (and its host) that it is about in front, once."""
+    return f"{place(node, host)}: {bare(message, node, host)}"
+
+
+def bare(message: str, *names: str) -> str:
+    """The message without the node's or the host's name in front, however often it stands there."""
+    heads = tuple(f"{name}: " for name in names if name)
+    while message.startswith(heads):
+        message = message.partition(": ")[2]
+    return message
+
+
+def place(node: str, host: str) -> str:
+    """``gpu2 (10.0.0.7)``; the host is left out where it has the node's name."""
+    return node if host in ("", node) else f"{node} ({host})"
+
+
+def endpoint(address: str, port: int | str) -> str:
+    """``10.0.0.7:29500``, ``[fd00::7]:29500``."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

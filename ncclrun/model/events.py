@@ -83,6 +83,10 @@ class CodeSent:
     size: int
     sha256: str
     sent_to: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """What .gitignore files kept back, by the topmost name, at most 20."""
+    dry_run: bool = False
+    """Only packed: nothing was sent."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,6 +140,8 @@ class Log:
     time: float
     text: str
     partial: bool = False
+    folded: bool = False
+    """The launcher's own words about a failure or stop that is told already: in the logs, not shown to people."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ import selectors
 import signal
 import time
 import traceback
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import drain, kernel, oom, processes, ranks, rundir, spawn, stopping, tasks
 from .refusal import Refusal
@@ -23,18 +23,26 @@ LAUNCHER_SECONDS = 5.0
 LAST_BYTES = 64 << 20
 
 
-class Supervisor:
-    """One run's end of the world.
+class Terms(NamedTuple):
+    """How a run is supervised.
 
     ``grace`` is the one that a failing rank gives its siblings; with ``restarts`` torchrun may start them anew instead.
+    ``first_rank`` is the global rank of local rank 0: people know no others.
     """
 
-    def __init__(self, run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int) -> None:
+    grace: float
+    restarts: int
+    first_rank: int
+
+
+class Supervisor:
+    """One run's end of the world."""
+
+    def __init__(self, run: rundir.RunDir, programs: list[spawn.Program], terms: Terms) -> None:
         self._run = run
         self._facts = run.run()
         self._programs = programs
-        self._grace = grace
-        self._restarts = restarts
+        self._terms = terms
         self._selector = selectors.DefaultSelector()
         self._streams: dict[str, drain.Stream] = {}
         self._children: dict[int, ranks.Rank] = {}
@@ -61,7 +69,7 @@ class Supervisor:
         # The last two become errors of the write: a channel that has gone and a log at the user's file size limit.
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: self._asked("term", self._grace, "the supervisor got SIGTERM"))
+        signal.signal(signal.SIGTERM, lambda *_: self._asked("term", self._terms.grace, "the supervisor got SIGTERM"))
         self._selector.register(woken, selectors.EVENT_READ, lambda: _empty(woken))
         self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._control, selectors.EVENT_READ, self._hear)
@@ -154,19 +162,24 @@ class Supervisor:
 
     def _judge_workers(self, watch: ranks.Watch) -> None:
         """torchrun ends a failed worker's siblings itself, in its own time; the other nodes are to know at once."""
-        if self._ending.stage == "running" and not self._restarts:
+        if self._ending.stage == "running" and not self._terms.restarts:
             bad = [rank for rank in watch.latest.values() if rank.ended_at is not None and rank.status]
             if bad:
                 self._failed = True
-                self._ending.expect(self._grace)
-                self._say("stopping", _how(bad[0]))
+                self._ending.expect(self._terms.grace)
+                self._say("stopping", self._how(bad[0]))
         if self._ending.stage == "terminating" and watch.all_ended(self._facts["nproc"]):
             # It may wait in vain for other nodes: its exit barrier hears no signal.
             self._ending.expect(LAUNCHER_SECONDS)
 
     def _end_others(self, first: ranks.Rank) -> None:
-        self._ending.ask(self._grace)
-        self._say("stopping", _how(first))
+        self._ending.ask(self._terms.grace)
+        self._say("stopping", self._how(first))
+
+    def _how(self, rank: ranks.Rank) -> str:
+        end = ranks.outcome(rank.status)
+        how = f"exit code {end['code']}" if end["signal"] is None else f"signal {end['signal']}"
+        return f"rank {self._terms.first_rank + rank.local_rank} failed ({how})"
 
     # --- orders
 
@@ -246,19 +259,13 @@ class Supervisor:
         processes.kill_all(self._ending.members, stopping.KILL_SECONDS)
 
 
-def _how(rank: ranks.Rank) -> str:
-    end = ranks.outcome(rank.status)
-    how = f"exit code {end['code']}" if end["signal"] is None else f"signal {end['signal']}"
-    return f"local rank {rank.local_rank} failed ({how})"
-
-
 def _empty(fd: int) -> None:
     with contextlib.suppress(BlockingIOError):
         while os.read(fd, 1 << 12):
             pass
 
 
-def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int, tell: int) -> None:
+def _supervise(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, tell: int) -> None:
     """The grandchild's life; says on ``tell`` that everything runs, or why not, as one line of JSON."""
 
     def say(answer: dict[str, Any]) -> None:
@@ -266,7 +273,7 @@ def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, 
             os.write(tell, json.dumps(answer).encode("ascii") + b"\n")
         os.close(tell)
 
-    supervisor = Supervisor(run, programs, grace, restarts)
+    supervisor = Supervisor(run, programs, terms)
     try:
         supervisor.prepare()
         try:
@@ -284,21 +291,21 @@ def _supervise(run: rundir.RunDir, programs: list[spawn.Program], grace: float, 
         raise
 
 
-def launch(run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int) -> int:
+def launch(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms) -> int:
     """Forks twice; returns a descriptor on which the supervisor says how the start went."""
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setsid()
         if os.fork() == 0:
-            _detached(run, programs, grace, restarts, told)
+            _detached(run, programs, terms, told)
         os._exit(0)
     os.close(told)
     os.waitpid(pid, 0)
     return heard
 
 
-def _detached(run: rundir.RunDir, programs: list[spawn.Program], grace: float, restarts: int, told: int) -> None:
+def _detached(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, told: int) -> None:
     """Never returns."""
     status = 70
     try:
@@ -307,7 +314,7 @@ def _detached(run: rundir.RunDir, programs: list[spawn.Program], grace: float, r
         complaints = os.open(run.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.dup2(complaints, 2)
         tasks.detach(frozenset([told]))
-        _supervise(run, programs, grace, restarts, told)
+        _supervise(run, programs, terms, told)
         status = 0
     except BaseException:  # noqa: BLE001  # the last thing that this process does is to say why, in supervisor.log
         os.write(2, traceback.format_exc().encode("utf-8", "replace"))

@@ -39,7 +39,7 @@ def torchrun_command(
         f"--master-port={master_port}",
         f"--local-addr={local_addr}",
         f"--max-restarts={max_restarts}",
-        # The node reads how a worker ended before torchrun looks and reaps it; 0.1 s, its default, is a race under load.
+        # The node reads how a worker ended before torchrun looks and reaps it; its default of 0.1 s makes that a race.
         "--monitor-interval=0.5",
         "--log-dir",
         f"{RUN}/torch",

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncclrun.model.cluster import ClusterSpec, Launch, Node
-from ncclrun.model.errors import PlanError
+from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Planned
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
-from ncclrun.planning.command import WORKER, torchrun_command, worker_command
+from ncclrun.planning.command import RUN, WORKER, torchrun_command, worker_command
 from ncclrun.planning.environment import default_variables, node_environment, rank_variables
 
 MASK = "***"
@@ -26,10 +26,11 @@ def make_plan(
     run_id: str,
     forwarded: Mapping[str, str],
     master_port: int | None = None,
+    workdir: str | None = None,
 ) -> LaunchPlan:
     """The plan; pure and cheap, so it is made again once the master has said its port.
 
-    ``master_port`` None stands for "not known yet" and shows as ``auto``. Raises PlanError for what can't be planned.
+    ``master_port`` None stands for "not known yet" and shows as ``auto``; ``workdir`` is for nodes that name none.
     """
     nodes = tuple(with_options(node, job) for node in cluster.nodes)
     counts = tuple(workers(node, fact) for node, fact in zip(nodes, facts, strict=True))
@@ -67,7 +68,7 @@ def make_plan(
                 ),
                 defaults=default_variables(job.launcher, counts[node_rank]),
                 unset=fact.stale,
-                workdir=node.launch.workdir,
+                workdir=node.launch.workdir or workdir,
                 grace=node.launch.grace,
             )
         )
@@ -95,16 +96,18 @@ def with_options(node: Node, job: JobSpec) -> Node:
 
 
 def refuse_unsupported(cluster: ClusterSpec, job: JobSpec) -> None:
-    """Raises PlanError for settings that the file may carry but that this version does not run."""
+    """Raises UsageError for settings that the file may carry but that this version does not run."""
     if cluster.nccl.deliver != "env":
-        raise PlanError(
+        raise UsageError(
             f"nccl.deliver: {cluster.nccl.deliver} is not there yet",
             fix="write nccl: {deliver: env}: the settings then go into the workers' environment",
         )
     if any(node.launch.rendezvous != "static" for node in cluster.nodes):
-        raise PlanError("launch.rendezvous: c10d is not there yet", fix="write launch: {rendezvous: static}")
+        raise UsageError("launch.rendezvous: c10d is not there yet", fix="write launch: {rendezvous: static}")
     if job.launcher == "exec" and any(node.launch.max_restarts for node in cluster.nodes):
-        raise PlanError("max_restarts is torchrun's, and --launcher exec runs without it", fix="leave max_restarts out")
+        raise UsageError(
+            "max_restarts is torchrun's, and --launcher exec runs without it", fix="leave max_restarts out"
+        )
 
 
 def workers(node: Node, fact: NodeFacts) -> int:
@@ -125,9 +128,7 @@ def wanted_port(nodes: Sequence[Node]) -> int:
 def processes(plan: LaunchPlan, node: NodePlan) -> list[dict[str, Any]]:
     """What the node shall start, in the form of the `start` request (docs/node-protocol.md)."""
     if plan.launcher == "torchrun":
-        # The stand-ins for paths on the node come before the user's own words and are replaced only there.
-        own = node.argv.index(WORKER) + 1
-        return [{"argv": list(node.argv), "local_rank": None, "env": {}, "expand": own}]
+        return [{"argv": list(node.argv), "local_rank": None, "env": {}, "expand": _own_words(node)}]
     return [
         {
             "argv": list(node.argv),
@@ -146,6 +147,18 @@ def processes(plan: LaunchPlan, node: NodePlan) -> list[dict[str, Any]]:
         }
         for local_rank, rank in enumerate(node.ranks)
     ]
+
+
+def _own_words(node: NodePlan) -> int:
+    """Where in torchrun's ``argv`` the user's own words begin: stand-ins for paths on the node are replaced before."""
+    return node.argv.index(WORKER) + 1
+
+
+def _shown_command(node: NodePlan) -> list[str]:
+    """The command with words for the paths that only the node knows."""
+    own = _own_words(node) if WORKER in node.argv else 0
+    shown = {RUN: "<run directory>", WORKER: "<run directory>/worker.sh", f"{RUN}/torch": "<run directory>/torch"}
+    return [shown.get(word, word) for word in node.argv[:own]] + list(node.argv[own:])
 
 
 def planned_event(plan: LaunchPlan) -> Planned:
@@ -173,7 +186,7 @@ def planned_event(plan: LaunchPlan) -> Planned:
                     for v in (*node.defaults, *node.environment)
                 },
                 "unset": list(node.unset),
-                "command": list(node.argv),
+                "command": _shown_command(node),
                 "grace": node.grace,
             }
             for node in plan.nodes

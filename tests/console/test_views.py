@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from ncclrun.console.jsonl import JsonView, json_lines
 from ncclrun.console.output import Output
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
-from ncclrun.model.events import Ended, Event, Planned
+from ncclrun.model.events import Ended, Event, Planned, Refused, Unreachable
 from tests.console.samples import ALL, END, NODES, PLAN, RUN, UNFIT, connected, log, pinged, plan_node, state
 from tests.console.vt import Terminal
 
@@ -80,14 +81,43 @@ class TestAPipe:
         assert "    /opt/env/bin/python train.py 'a b'\n" in out
         assert "MESSAGE=$'it\\'s\\n$(here)'" in out
 
-    def test_gets_a_row_of_ping_as_it_comes(self) -> None:
-        out, err = plain(pinged(0, seconds=0.31, gpus=("NVIDIA H100",) * 8), UNFIT)
+    def test_gets_the_table_of_ping_in_the_nodes_order(self) -> None:
+        ended = Ended(run_id="", exit_code=1, reason="not fit: b", seconds=1.0)
+        out, err = plain(UNFIT, pinged(0, seconds=0.31, gpus=("NVIDIA H100",) * 8), ended)
         assert [line.split()[:3] for line in out.splitlines()] == [
             ["node", "fit", "ssh"],
             ["gpu1", "yes", "0.31"],
-            ["b", "NO", "-"],
+            ["b", "NO"],
         ]
         assert err == "error: b: its key is not known\n  fix: ncclrun trust lab.yaml\nerror: 1 of 2 nodes not fit\n"
+
+    def test_is_told_a_reason_that_nodes_share_once_and_in_their_order(self) -> None:
+        torch = {"code": "no_torch", "message": "torch is not installed", "fix": "pip install torch"}
+        _, err = plain(
+            Refused(node="b", node_rank=1, **torch),
+            Refused(node="gpu1", node_rank=0, **torch),
+            Ended(run_id="r1", exit_code=3, reason="nothing was started", seconds=1.0),
+        )
+        assert err.splitlines()[:2] == [
+            "error: gpu1, b can't prepare: torch is not installed",
+            "  fix: pip install torch",
+        ]
+
+    def test_is_told_a_fix_once_below_the_last_that_it_mends_and_no_name_twice(self) -> None:
+        fix = "ncclrun trust lab.yaml"
+        lost = [
+            Unreachable(node=n, node_rank=r, host=h, reason="unknown_key", message=f"{h}: key {r} is unknown", fix=fix)
+            for r, (n, h) in enumerate([("gpu1", "gpu1"), ("b", "10.0.0.7")])
+        ]
+        _, err = plain(*lost, Ended(run_id="r1", exit_code=255, reason="nothing was started", seconds=1.0))
+        assert err.splitlines()[:3] == [
+            "error: gpu1: key 0 is unknown",
+            "error: b (10.0.0.7): key 1 is unknown",
+            f"  fix: {fix}",
+        ]
+
+    def test_does_not_get_torchruns_words_about_what_is_told_already(self) -> None:
+        assert plain(replace(log(None, "Traceback", node_rank=0), folded=True))[0] == ""
 
 
 class TestATerminal:
@@ -145,7 +175,7 @@ class TestATerminal:
 
     def test_says_when_a_node_is_silent_and_when_it_answers_again(self) -> None:
         shown = "\n".join(Live(120).show(state(1, "unknown", "silent for 12 s"), state(1, "running")))
-        assert "(silent for 12 s); what runs there may well go on" in shown
+        assert "(silent for 12 s); what runs there may go on" in shown
         assert shown.endswith("b answers again")
 
     def test_colours_a_node_alike_and_resets_it(self) -> None:
@@ -197,8 +227,8 @@ class TestTheEnd:
         _, err = plain(END)
         rows = [line.split() for line in err.splitlines()[1:4]]
         assert rows == [
-            ["node", "host", "ranks", "state", "exit", "time", "left", "behind"],
-            ["gpu1", "0-1", "stopped", "SIGTERM", "1", "min", "01", "s", "nothing"],
+            ["node", "host", "ranks", "state", "exit", "time", "left", "running"],
+            ["gpu1", "gpu1", "0-1", "stopped", "SIGTERM", "1", "min", "01", "s", "nothing"],
             ["b", "10.0.0.7", "2-3", "failed", "7", "UNCONFIRMED"],
         ]
         assert "warning: not confirmed that nothing of the run lives on b\n" in err
@@ -223,7 +253,7 @@ class TestJson:
         first, second = map(json.loads, json_lines(log(2, 'a "b"\n\udcffé\x1b')).splitlines())
         assert first == {
             **{"event": "log", "node": NODES[1], "node_rank": 1, "rank": 2, "local_rank": 0},
-            **{"stream": "out", "time": 1.5, "text": 'a "b"'},
+            **{"stream": "out", "time": 1.5, "folded": False, "text": 'a "b"'},
         }
         assert second["text"] == "\udcffé\x1b"
 

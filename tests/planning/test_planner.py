@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import PlanError
+from ncclrun.model.errors import UsageError
 from ncclrun.model.facts import NodeFacts, PythonFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan
@@ -110,15 +110,15 @@ class TestUnsupported:
     """What the file may carry and this version does not run is refused, with the line that mends it."""
 
     def test_another_delivery_of_nccls_settings(self) -> None:
-        with pytest.raises(PlanError, match=r"nccl\.deliver: file is not there yet"):
+        with pytest.raises(UsageError, match=r"nccl\.deliver: file is not there yet"):
             refuse_unsupported(cluster(node("a"), deliver="file"), SCRIPT)
 
     def test_another_rendezvous(self) -> None:
-        with pytest.raises(PlanError, match="c10d is not there yet"):
+        with pytest.raises(UsageError, match="c10d is not there yet"):
             refuse_unsupported(cluster(node("a"), node("b", rendezvous="c10d")), SCRIPT)
 
     def test_restarts_without_torchrun(self) -> None:
-        with pytest.raises(PlanError, match="max_restarts is torchrun's"):
+        with pytest.raises(UsageError, match="max_restarts is torchrun's"):
             refuse_unsupported(cluster(node("a", max_restarts=1)), EXEC)
 
 
