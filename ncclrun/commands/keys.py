@@ -45,6 +45,8 @@ def public_key(node: Node) -> str:
 def read_key(file: Path) -> str:
     """The one public key in a file, as a line of authorized_keys; raises UsageError when it holds none."""
     if not file.is_file():
+        if file.is_dir():
+            raise UsageError(f"{file} is a directory", fix="name the public key in it")
         raise UsageError(f"there is no {file}", fix=_how_to_make(file.with_suffix("")))
     lines = [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko import (
@@ -190,7 +191,7 @@ class Login(AuthStrategy):
             return None
         answered = False
 
-        def answer(_title: str, _instructions: str, prompts: Sequence[tuple[str, bool]]) -> list[str]:
+        def answer(_title: str, _instructions: str, prompts: Sequence[tuple[str, bool]]) -> list[Any]:
             nonlocal answered
             if not prompts:
                 return []
@@ -215,8 +216,10 @@ class Login(AuthStrategy):
                 raise _Ended from error
             return None
 
-    def _secret(self) -> str | None:
-        return self._password() if callable(self._password) else self._password
+    def _secret(self) -> Any:
+        """The password as bytes, None without one; paramiko takes them, though its types say text."""
+        password = self._password() if callable(self._password) else self._password
+        return None if password is None else password.encode("utf-8", "surrogateescape")
 
     def _open_agent(self) -> Agent | None:
         if self._target.agent is None:
@@ -268,6 +271,11 @@ class Login(AuthStrategy):
         message = f"{target.label}: login as {target.user} was refused; tried: {tried}"
         port = f"-p {target.port} " if target.port != 22 else ""
         fix = f"ncclrun keys {self._cluster} --ask-pass, or ssh-copy-id {port}{target.user}@{target.hostname}"
+        if any(name.startswith("password") for name in self._tried):
+            fix = f"is the password that of {target.user} there (NCCLRUN_SSH_PASSWORD, or --ask-pass)?"
+        elif "publickey" in allowed and len(allowed) == 1:  # no password would be heard
+            fix = f"name the `user` and `identity_file` that {target.hostname} lets in, or have your public key added "
+            fix += "to ~/.ssh/authorized_keys there"
         if self._prompts:
             message += f"; the server asks: {' / '.join(repr(p) for p in self._prompts)}"
             fix = "only a person can answer that: let the server take a key alone from this machine"

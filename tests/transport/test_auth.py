@@ -48,8 +48,16 @@ class TestAKey:
         assert caught.value.reason == "auth"
         assert str(other) in caught.value.message
         assert "allows: publickey" in caught.value.message
-        assert "ncclrun keys lab.yaml" in caught.value.fix
+        assert "ncclrun keys lab.yaml --ask-pass" in caught.value.fix
         assert f"ssh-copy-id -p {server.port}" in caught.value.fix
+
+    def test_that_is_refused_where_no_password_counts_needs_another_way(
+        self, lab: Lab, transport: SshTransport
+    ) -> None:
+        with fake_server(lab, FakeServer("publickey")) as port, pytest.raises(HostError) as caught:
+            transport.open(lab.node(port=port))
+        assert "`identity_file`" in caught.value.fix
+        assert "--ask-pass" not in caught.value.fix
 
     def test_that_is_refused_is_not_tried_again(self, lab: Lab, transport: SshTransport) -> None:
         server = lab.server()
@@ -159,6 +167,11 @@ class TestAPassword:
         assert caught.value.reason == "auth"
         assert interface.asked == ["password"]
         assert "wrong" not in caught.value.message + caught.value.fix
+        assert "is the password that of" in caught.value.fix
+
+    def test_may_be_any_bytes(self, lab: Lab) -> None:
+        with fake_server(lab, FakeServer("password")) as port, pytest.raises(HostError, match="tried: password;"):
+            self.open(lab, port, "\udcff")
 
     def test_that_is_not_given_is_not_asked_for(self, lab: Lab) -> None:
         interface = FakeServer("password,keyboard-interactive", prompts=[("Password: ", False)])
