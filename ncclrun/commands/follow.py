@@ -55,6 +55,8 @@ class Member:
     rebooted: bool = False
     refused: str | None = None
     """Why it never started."""
+    no_way: str = ""
+    """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
     unknown_since: float | None = None
     """Monotonic clock."""
     asked: How | None = None
@@ -251,6 +253,7 @@ class Follower:
         while not self._reconnected.empty():
             member, result = self._reconnected.get()
             if isinstance(result, Exception):
+                member.no_way = str(result)
                 continue
             if member.over or member.session is not None:
                 result.close()
@@ -259,7 +262,7 @@ class Follower:
                 member.rebooted = True
                 yield from self._lose(member, "the host was rebooted")
             else:
-                member.session, member.unknown_since, member.lost_at = result, None, None
+                member.session, member.unknown_since, member.lost_at, member.no_way = result, None, None, ""
                 yield self._enter(member, "running", "reachable again")
                 yield from self._ask_to_follow(member)
                 if member.asked is not None and member.session is not None:
@@ -271,7 +274,8 @@ class Follower:
                 continue
             silent = time.monotonic() - member.unknown_since
             if silent > LEASE:
-                yield from self._lose(member, f"unreachable for {silent:.0f} s")
+                why = f" ({member.no_way})" if member.no_way else ""
+                yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason

@@ -5,6 +5,9 @@ from __future__ import annotations
 import queue
 from typing import Any
 
+import pytest
+
+from ncclrun.commands import follow
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import NoLogs
@@ -54,3 +57,18 @@ def test_a_link_that_breaks_under_a_stop_keeps_the_stop_from_nobody_else() -> No
     assert told.nodes == ("n0", "n1", "n2")
     assert [session.asked for session in sessions] == [["stop"], [], ["stop"]]
     assert [m.asked for m in members] == ["term"] * 3
+
+
+def test_a_host_that_is_given_up_is_told_with_what_kept_us_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "LEASE", 0.2)
+    session = Scripted()
+    alone = member(0, session)
+    inbox: Any = queue.SimpleQueue()
+    inbox.put((0, 0, {"ev": "gone", "reason": "lost"}, b""))
+
+    def no_way(*_: Any) -> Session:
+        raise HostError("changed_key", "the host key has changed")
+
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), no_way).events())
+    assert alone.lost is not None
+    assert alone.lost.startswith("unreachable for 0 s (the host key has changed")
