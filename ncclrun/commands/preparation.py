@@ -263,6 +263,8 @@ class Preparation:
             "script": self._source.program if self._job.kind == "script" else None,
             "module": self._source.program if self._job.kind == "module" else None,
             "python": node.python,
+            "program": self._source.program if self._job.kind == "command" else None,
+            "search": next((v.value for v in node.environment if v.name == "PATH"), None),
             "listen": {"address": plan.master_addr, "port": wanted_port(self.cluster.nodes)}
             if node.node_rank == 0
             else None,

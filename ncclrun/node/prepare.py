@@ -33,6 +33,8 @@ class Order(NamedTuple):
     workdir: str | None
     script: str | None
     python: str
+    program: str | None
+    search: str | None
 
     @property
     def directory(self) -> str:
@@ -77,6 +79,8 @@ def check(request: dict[str, Any]) -> Order:
         _text(request, "workdir"),
         _text(request, "script"),
         _text(request, "python") or "python3",
+        _text(request, "program"),
+        _text(request, "search"),
     )
 
 
@@ -171,6 +175,22 @@ def _script_hash(order: Order, directory: Path) -> str:
     return digest.hexdigest()
 
 
+def _check_program(order: Order, directory: Path) -> None:
+    """That the command of `--launcher exec` is here: else the other nodes' workers would run when ours can't."""
+    if order.program is None:
+        return
+    if "/" in order.program:
+        path = directory / order.program
+        if path.is_file() and os.access(path, os.X_OK):
+            return
+        wrong = "may not be executed" if path.is_file() else "is not there"
+        raise Refusal(
+            "no_program", f"{order.program} {wrong} (in {directory})", f"chmod +x {order.program}, or its path"
+        )
+    if shutil.which(order.program, path=order.search) is None:
+        raise Refusal("no_program", f"{order.program} is not in PATH", "give its path, or install it there")
+
+
 def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
     for name in ("logs", "pipes", "torch"):
         (path / name).mkdir(mode=0o700)
@@ -237,7 +257,9 @@ def build(state: Path, order: Order, path: Path, cache: archive.Cache) -> dict[s
                 if not cache.has(order.code):
                     raise Refusal("no_code", f"the code archive {order.code} is not here", "run the command again")
                 archive.unpack(cache.path(order.code), path / "code")
-            digest = _script_hash(order, path / "code" if cwd == final / "code" else cwd)
+            there = path / "code" if cwd == final / "code" else cwd
+            digest = _script_hash(order, there)
+            _check_program(order, there)
             _fill(path, final, order, cwd)
             others = _others(state, order)
             _publish(path, final, order, state)

@@ -170,6 +170,18 @@ def test_directories_of_runs_that_cannot_be_read_stop_nothing(node: Client, runs
     assert node.prepare("r")["others"] == []
 
 
+def test_a_command_must_be_there_before_anything_starts(node: Client, home: Path) -> None:
+    (home / "run.sh").touch()
+    assert refusal(node, program="no-such-program").code == "no_program"
+    assert refusal(node, program="sh", search=str(home)).message == "sh is not in PATH"
+    assert "./nowhere is not there" in refusal(node, program="./nowhere", workdir=str(home)).message
+    assert "./run.sh may not be executed" in refusal(node, program="./run.sh", workdir=str(home)).message
+    (home / "run.sh").chmod(0o755)
+    node.prepare("a", program="./run.sh", workdir=str(home))
+    node.prepare("b", program="run.sh", search=str(home))
+    node.prepare("c", program="/bin/sh")
+
+
 def test_what_cannot_be_removed_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / "no-directory").touch()
     prepare.scrap(tmp_path / "no-directory")
