@@ -12,6 +12,8 @@ from ncclrun.model.target import check_host, parse_target
 
 MAX_INTERFACE = 15
 """Longest name that Linux gives an interface (IFNAMSIZ less the closing NUL), in bytes."""
+MAX_VALUE = 127 << 10
+"""Longest value of a variable, in bytes: Linux starts no program with ``NAME=value`` of 128 KiB (MAX_ARG_STRLEN)."""
 
 
 def _one_line(text: str) -> str:
@@ -97,6 +99,8 @@ def _workdir(text: str) -> str:
 def _env_value(text: str) -> str:
     if "\0" in text:
         raise ValueError("a variable can't hold a NUL byte")
+    if len(text.encode("utf-8", "surrogateescape")) > MAX_VALUE:
+        raise ValueError(f"a variable can't hold more than {MAX_VALUE >> 10} KiB; put this into a file")
     return text
 
 

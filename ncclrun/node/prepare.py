@@ -183,10 +183,9 @@ def _check_program(order: Order, directory: Path) -> None:
         path = directory / order.program
         if path.is_file() and os.access(path, os.X_OK):
             return
-        wrong = "may not be executed" if path.is_file() else "is not there"
-        raise Refusal(
-            "no_program", f"{order.program} {wrong} (in {directory})", f"chmod +x {order.program}, or its path"
-        )
+        if path.is_file():
+            raise Refusal("no_program", f"{order.program} may not be executed", f"chmod +x {order.program}")
+        raise Refusal("no_program", f"{order.program} is not there (in {directory})", "correct its path, or workdir")
     if shutil.which(order.program, path=order.search) is None:
         raise Refusal("no_program", f"{order.program} is not in PATH", "give its path, or install it there")
 
@@ -245,7 +244,8 @@ def build(state: Path, order: Order, path: Path, cache: archive.Cache) -> dict[s
     """Makes the directory in ``path`` (a draft) and gives it its place. The answer's fields but `port`."""
     final = path.parent / order.directory
     free = _check_free(state)
-    _check_unused(state, order)
+    with _disk_faults(path):
+        _check_unused(state, order)
     _check_python(order)
     cwd = _working_directory(order, final)
     done = False

@@ -75,6 +75,7 @@ WRONG = [
     ("nodes: [a]\nlaunch: {env: {A: 010}}\n", 2, 19, "launch.env.A", "an octal number"),
     ("nodes: [a]\nlaunch: {env: {A: [1]}}\n", 2, 19, "launch.env.A", "not a list"),
     ('nodes: [a]\nlaunch: {env: {A: "\\0"}}\n', 2, 19, "launch.env.A", "NUL"),
+    ("nodes: [a]\nlaunch: {env: {A: " + "é" * 66_000 + "}}\n", 2, 19, "launch.env.A", "more than 127 KiB"),
     ("nodes: [a]\nnccl: {env: {NCCL_X: true}}\n", 2, 22, "nccl.env.NCCL_X", "NCCL reads that word as 0: 1 is what"),
     ("nodes: [a]\nnccl: {deliver: mail}\n", 2, 17, "nccl.deliver", "env or file or user or system"),
     ("nodes:\n- {host: a, env: {A: no}}\n", 2, 22, "nodes[0].env.A", "the boolean false"),
