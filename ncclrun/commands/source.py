@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,14 +17,20 @@ from ncclrun.planning.strictyaml import MAX_BYTES
 def load_cluster(cluster: str | None, hosts: str | None) -> ClusterSpec:
     """The cluster of the file ``cluster`` or of the list ``hosts``, whichever is given.
 
+    Its ``source`` is the word or words of the command line that name it, for the commands that messages propose.
+
     Raises UsageError where not exactly one of them is, or the file can't be read; SpecError for what is wrong in it.
     """
     if cluster is not None and hosts is not None:
         raise UsageError(f"both a cluster file ({cluster}) and --hosts are given", fix="Leave one of them out.")
     if hosts is not None:
-        return parse_hosts(hosts, "--hosts")
+        return replace(parse_hosts(hosts, "--hosts"), source=f"--hosts {shlex.quote(hosts)}")
     if not cluster:
         raise UsageError("no cluster is given", fix="Name a cluster file, or list the hosts: --hosts gpu1,gpu2")
+    return replace(_from_file(cluster), source=shlex.quote(cluster))
+
+
+def _from_file(cluster: str) -> ClusterSpec:
     content = _read(Path(cluster))
     if cluster.endswith(".py"):
         raise UsageError(f"{cluster} is a script, not a cluster file", fix="ncclrun launch CLUSTER SCRIPT [ARGS]…")

@@ -222,10 +222,21 @@ def _refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> No
             problems.append(f"{node.name} can't use {wish}, which the cluster file wants")
             rows.append(row)
     if problems:
+        have = "\n".join(f"  {row[0].node} has {_haves(row)}" if row else "" for row in rows)
         raise PlanError(
-            "\n".join(problems) + "\n" + candidate_table(rows),
-            fix="correct network.interface, network.subnet or the node's address: the table shows what the nodes have",
+            "\n".join(problems) + "\n" + have,
+            fix="correct network.interface, network.subnet or the node's address to what the nodes have",
         )
+
+
+def _haves(row: Row) -> str:
+    """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said."""
+    wished = [c for c in row if not c.rejected.startswith("not ")]
+    ends_here = (ip_address(c.address).is_loopback or ip_address(c.address).is_link_local for c in row)
+    offers = [c for c, useless in zip(row, ends_here, strict=True) if c in wished or not useless]
+    return ", ".join(
+        f"{c.interface} {c.address}/{c.prefix}" + (f" ({c.rejected})" if c in wished else "") for c in offers
+    )
 
 
 def _several_interfaces(node: Node, row: Row, network: IPNetwork | None) -> PlanError:

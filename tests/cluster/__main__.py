@@ -17,8 +17,8 @@ The cluster file is {home}/cluster.yaml:
   ncclrun ping {home}/cluster.yaml
   ncclrun launch {home}/cluster.yaml examples/train.py
 To break something, and to end it:
-  python -m tests.cluster kill|reboot|cut|heal INDEX
-  python -m tests.cluster down"""
+  {command} kill|reboot|cut|heal INDEX
+  {command} down"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
     if options.verb == "up":
         cluster = Cluster(options.count, tag=options.tag, shared_management=options.shared_management, keep=True).up()
         cluster.write_yaml(cluster.home)
-        say(USAGE.format(count=options.count, home=cluster.home))
+        command = "python -m tests.cluster" + ("" if options.tag == "hand" else f" --tag {options.tag}")
+        say(USAGE.format(count=options.count, home=cluster.home, command=command))
         return 0
     if options.verb == "down":
         if registry.load(options.tag) is None:
