@@ -25,6 +25,8 @@ With `--json`, `launch`, `ping` and `logs` write one JSON object a line on stdou
   launcher.
 - Text is as the program wrote it, control characters and all: make it harmless before you show it on a terminal.
 - Output is ASCII; other characters are escaped, as JSON allows.
+- All but `logs` close with an `end` that has the exit code. What stops a command before it begins (a wrong option, a
+  fault in the cluster file) is an `error` and an `end`.
 - New fields and new events may come in any version: pass over what you don't know. What is here keeps its name and
   meaning.
 
