@@ -1,0 +1,125 @@
+"""Ctrl-C, whenever it comes: once stops, twice kills, three times leaves; nothing is left that was not told."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+
+import pytest
+
+from tests.jobs.bench import COOKIE, Bench, eventually, nothing_lives, strangers, unfinished
+
+pytestmark = pytest.mark.cluster
+
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+print("ready", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+def test_at_twenty_random_moments_it_leaves_nothing(bench: Bench) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")  # noqa: T201  # pytest shows it when the test fails
+    moments = random.Random(seed)
+    bench.script("setsid sleep 1004 & exec sleep 1005", "w.sh")
+    stages = set()
+    for _ in range(20):
+        job = bench.start_exec("sh", "w.sh", nproc=2)
+        # From the first event on the command hears Ctrl-C; before, it is Python's start that is interrupted.
+        job.until(lambda job=job: job.events("run"))  # type: ignore[misc]  # mypy infers no type for a lambda's default
+        pause = moments.uniform(0, 1.5)
+        time.sleep(pause)
+        job.press()
+        done = job.wait(60)
+        assert done.code == 130, (pause, done)
+        assert done.end["exit_code"] == 130
+        started = bool(done.of("node"))
+        stages.add("running" if started else "before")
+        if started:
+            assert [row["confirmed"] for row in done.end["nodes"]] == [True] * 3, (pause, done.end)
+        assert eventually(lambda: nothing_lives(bench.cluster), 10), [strangers(h) for h in bench.cluster.hosts]
+        assert [unfinished(host) for host in bench.cluster.hosts] == [[], [], []], (pause, done)
+        assert len(bench.runs_here()) == sum(bool(r.events("node")) for r in bench.commands), (pause, done)
+    assert stages == {"running", "before"}
+
+
+def test_before_anything_is_heard_it_ends_with_130_too(bench: Bench) -> None:
+    bench.yaml(ssh={"connect_timeout": 60})
+    bench.cluster.hosts[1].cut("management")
+    job = bench.start_sh("sleep 1000")
+    job.until(lambda: len(job.events("connected")) == 2)
+    job.press()
+    done = job.wait(20)
+    assert done.code == 130
+    assert bench.runs_here() == []
+
+
+def test_once_is_sigterm_and_the_end_waits_for_the_grace(bench: Bench) -> None:
+    bench.script(STUBBORN)
+    job = bench.start_exec(sys.executable, "worker.py", options=("--grace", "1"))
+    job.until_said('"ready"', 3)
+    job.press()
+    done = job.wait(60)
+    assert done.code == 130
+    assert done.lines == {rank: ["ready", "asked"] for rank in range(3)}
+    assert [row["exit"] for row in done.end["nodes"]] == ["SIGKILL"] * 3
+    assert [event["how"] for event in done.of("stopping")] == ["term"]
+
+
+def test_twice_kills_what_ignores_sigterm(bench: Bench) -> None:
+    bench.script(STUBBORN)
+    job = bench.start_exec(sys.executable, "worker.py", options=("--grace", "600"))
+    job.until_said('"ready"', 3)
+    job.press()
+    job.until_said('"asked"', 3)
+    job.press()
+    done = job.wait(60)
+    assert done.code == 130
+    assert [event["how"] for event in done.of("stopping")] == ["term", "kill"]
+    assert [row["confirmed"] for row in done.end["nodes"]] == [True] * 3
+
+
+def test_three_times_leaves_and_says_what_is_unconfirmed(bench: Bench) -> None:
+    bench.script(STUBBORN)
+    job = bench.start("launch", "--launcher", "exec", "--grace", "600", bench.file, sys.executable, "worker.py")
+    job.until_said("| ready", 3)
+    bench.cluster.hosts[1].cut("management")
+    job.press()
+    job.until_said("| asked", 2)
+    job.press()
+    job.until_said("killing ")
+    assert eventually(lambda: set(bench.cluster.processes_with(COOKIE)) == {"node1"})
+    job.press()
+    done = job.wait(20)
+    assert done.code == 130
+    assert "not confirmed that nothing of the run lives on node1" in done.err
+    # And it was true: cut off as it was, node1 heard nothing of it.
+    assert bench.cluster.processes_with(COOKIE) == {"node1": [f"{sys.executable} worker.py"]}
+    bench.cluster.hosts[1].heal()
+    assert bench.run("stop", "--kill").code == 0
+    assert eventually(lambda: nothing_lives(bench.cluster))
+
+
+def test_sigterm_is_a_ctrl_c(bench: Bench) -> None:
+    job = bench.start_sh("exec sleep 1000")
+    job.until(lambda: len(job.events("node")) == 3)
+    job.press(signal.SIGTERM)
+    assert job.wait(60).code == 130
+
+
+def test_a_closed_terminal_leaves_the_training_running(bench: Bench) -> None:
+    job = bench.start_sh("exec sleep 1007")
+    job.until(lambda: len(job.events("node")) == 3)
+    job.press(signal.SIGHUP)
+    done = job.wait(60)
+    assert done.code == 0
+    assert done.end["reason"] == "left running"
+    assert all("sleep 1007" in strangers(host) for host in bench.cluster.hosts)
+    stopped = bench.run("stop", "--json")
+    assert stopped.code == 0, stopped
+    assert [row["confirmed"] for row in stopped.end["nodes"]] == [True] * 3
