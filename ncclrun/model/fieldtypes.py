@@ -69,7 +69,7 @@ def _interface(text: str) -> str:
         raise ValueError(
             f"{text!r}: one plain interface name is wanted, such as eth1; NCCL's {wildcard!r} means nothing here"
         )
-    if not text or len(text.encode()) > MAX_INTERFACE or re.search(r"[/:\s]", text) or text in (".", ".."):
+    if not text or len(text.encode("utf-8", "surrogatepass")) > MAX_INTERFACE or re.search(r"[/:\s]", text) or text in (".", ".."):
         raise ValueError(
             f"{text!r} is no interface name: 1 to {MAX_INTERFACE} characters, without space, slash or colon"
         )

@@ -11,20 +11,23 @@ from ncclrun.planning.hostlist import split_commas
 from ncclrun.planning.strictyaml import Document, Place
 
 _WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
-_HOST = r"[^\s=#{}\"'&*!|>%@`,?-][^\s={}\"']*(?<!:)"
-# One way only to take a line apart, for all the spaces around `=`: a value has no `=` in it and ends at a space.
-_LINE = re.compile(_HOST + r"(\s+[A-Za-z_-]+\s*=(\s*[^\s=]+(?!\S))?)*")
 SLOTS = "slots"
 MAX_SLOTS = 1024
 IGNORED = ("max_slots", "max-slots")
 """What MPI may run at most; a training runs `slots`."""
 
+_YAML = re.compile(r"[^\s:]+\s*:(\s|\Z)|-(\s|\Z)|---|\[(?![\dA-Fa-f:.%]+\])|[\]{}\"'%&*!|>?@`]")
+"""How a line of YAML begins: a key, an item, a document, a flow collection, a quote or another sign of its own."""
+
 
 def is_hostfile(text: str) -> bool:
-    """Whether every line that says something is ``host [word=…]``, as no line of a YAML mapping is."""
+    """Whether this is meant as lines of ``host [word=…]``: no line begins as YAML's mappings and lists do.
+
+    A line that is neither is then told as a hostfile's, which is what its writer had in mind.
+    """
     lines = [_without_comment(line) for line in text.removeprefix("\ufeff").splitlines()]
     said = [line.strip() for line in lines if line.strip()]
-    return bool(said) and all(_LINE.fullmatch(line) for line in said)
+    return bool(said) and not any(_YAML.match(line) for line in said)
 
 
 def parse_hosts(text: str, source: str = "--hosts") -> ClusterSpec:

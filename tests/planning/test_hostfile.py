@@ -113,8 +113,24 @@ class TestAListOfHosts:
 
 
 @pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("gpu1 slots=2\ngpu2 4\n", 2, "after the host stands `slots=N`"),
+        ("gpu1, gpu2\n", 1, "is not a host"),
+        ("10.0.0.1 gpu1\n", 1, "'gpu1' is not understood"),
+    ],
+)
+def test_what_was_meant_as_a_hostfile_is_told_as_one(text: str, line: int, words: str) -> None:
+    assert is_hostfile(text)
+    with pytest.raises(SpecError) as caught:
+        parse_hostfile(text, "hosts")
+    assert caught.value.problems[0].line == line
+    assert words in caught.value.problems[0].message
+
+
+@pytest.mark.parametrize(
     "text",
-    ["", "# c\n", "nodes: [a]", "nodes:\n- a\n", "---\nnodes: [a]\n", "- a\n", "{nodes: [a]}", '"nodes": [a]', "a b\n"],
+    ["", "# c\n", "nodes: [a]", "nodes:\n- a\n", "---\nnodes: [a]\n", "- a\n", "{nodes: [a]}", '"nodes": [a]'],
 )
 def test_yaml_is_no_hostfile(text: str) -> None:
     assert not is_hostfile(text)
