@@ -380,9 +380,9 @@ def _transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transpor
 
 @contextmanager
 def _signals() -> Iterator[Control]:
-    """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going. Put back at the end.
+    """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going.
 
-    What the caller ignores stays ignored: `nohup`, and Ctrl-C for a shell's background job.
+    Once the verdict is there they change nothing any more: the exit code is the run's. What the caller ignores stays ignored: `nohup`, and Ctrl-C for a shell's background job.
     """
     import os
     import threading
@@ -405,12 +405,13 @@ def _signals() -> Iterator[Control]:
 
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: leave}
     heard = {number: handler for number, handler in handlers.items() if signal.getsignal(number) != signal.SIG_IGN}
-    before = {number: signal.signal(number, handler) for number, handler in heard.items()}
+    for number, handler in heard.items():
+        signal.signal(number, handler)
     try:
         yield control
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in heard:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _show(

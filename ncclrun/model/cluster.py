@@ -71,8 +71,8 @@ class Nccl(Section):
     """NCCL's settings and how they reach it."""
 
     deliver: Literal["env", "file", "user", "system"] = "env"
-    """How the settings reach NCCL. `env`, the workers' environment, is the only way in this version; the other words are
-    kept for conf files and refused until then."""
+    """How the settings reach NCCL. `env`, the workers' environment, is the only way in this version; the other words
+    are kept for conf files and refused until then."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """NCCL variables for all nodes."""
 
@@ -89,11 +89,11 @@ class Launch(Section):
     workdir: Workdir | None = None
     """Working directory that the node already has; without it the script's directory is sent."""
     rendezvous: Literal["static", "c10d"] = "static"
-    """torchrun's rendezvous. `static` is the only one in this version; `c10d` is kept for elastic jobs and refused until
-    then."""
+    """torchrun's rendezvous. `static` is the only one in this version; `c10d` is kept for elastic jobs and refused
+    until then."""
     max_restarts: Annotated[int, Field(ge=0)] = 0
-    """torchrun's own restarts of a node's workers (`--max-restarts`). The other nodes are not told of one, so it is of use
-    where the workers do not talk to each other, or find each other again by themselves."""
+    """torchrun's own restarts of a node's workers (`--max-restarts`). The other nodes are not told of one, so it is of
+    use where the workers do not talk to each other, or find each other again by themselves."""
     grace: Seconds = 30
     """Seconds between SIGTERM and SIGKILL when the run is stopped."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)

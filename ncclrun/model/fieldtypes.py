@@ -69,7 +69,8 @@ def _interface(text: str) -> str:
         raise ValueError(
             f"{text!r}: one plain interface name is wanted, such as eth1; NCCL's {wildcard!r} means nothing here"
         )
-    if not text or len(text.encode("utf-8", "surrogatepass")) > MAX_INTERFACE or re.search(r"[/:\s]", text) or text in (".", ".."):
+    too_long = len(text.encode("utf-8", "replace")) > MAX_INTERFACE
+    if not text or too_long or re.search(r"[/:\s]", text) or text in (".", ".."):
         raise ValueError(
             f"{text!r} is no interface name: 1 to {MAX_INTERFACE} characters, without space, slash or colon"
         )
@@ -99,7 +100,7 @@ def _workdir(text: str) -> str:
 def _env_value(text: str) -> str:
     if "\0" in text:
         raise ValueError("a variable can't hold a NUL byte")
-    if len(text.encode("utf-8", "surrogateescape")) > MAX_VALUE:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_VALUE:
         raise ValueError(f"a variable can't hold more than {MAX_VALUE >> 10} KiB; put this into a file")
     return text
 
