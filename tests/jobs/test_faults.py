@@ -1,0 +1,65 @@
+"""What happens to a run when links, terminals and hosts do not keep to the rules."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.jobs.bench import COMMAND, Bench, eventually, nothing_lives, strangers
+
+pytestmark = pytest.mark.cluster
+
+FLOOD = "i=0; while [ $i -lt 40000 ]; do echo line $i of many; i=$((i+1)); done; exec sleep 1000"
+
+
+def test_a_reader_that_stopped_reading_holds_up_neither_the_job_nor_the_third_ctrl_c(bench: Bench) -> None:
+    read, write = os.pipe()
+    words = [*COMMAND, "launch", "--launcher", "exec", "--grace", "1", bench.file, "/bin/sh", "-c", FLOOD]
+    with (bench.directory / "stderr").open("wb") as errors:
+        command = subprocess.Popen(
+            words, cwd=bench.work, env=bench.env, stdin=subprocess.DEVNULL, stdout=write, stderr=errors
+        )
+    os.close(write)
+    try:
+        assert eventually(lambda: all("sleep 1000" in strangers(host) for host in bench.cluster.hosts))
+        for _ in range(3):
+            command.send_signal(signal.SIGINT)
+            eventually(lambda: command.poll() is not None, 1)
+        assert command.wait(20) == 130
+        assert eventually(lambda: nothing_lives(bench.cluster))
+    finally:
+        command.kill()
+        command.wait()
+        os.close(read)
+
+
+def test_a_link_cut_off_under_the_start_is_told_and_what_started_is_stopped(bench: Bench) -> None:
+    job = bench.start_sh("exec sleep 60")
+    job.until(lambda: len(job.events("prepared")) == 3)
+    bench.cluster.hosts[1].cut("management")
+    job.until(lambda: job.events("unreachable") or any(e["state"] == "unknown" for e in job.events("node")))
+    bench.cluster.hosts[1].heal()
+    told_at_start = job.events("unreachable")
+    if not told_at_start:  # the cut came a moment late: a link that comes back in time costs nothing
+        job.press()
+    done = job.wait()
+    assert done.code == (255 if told_at_start else 130), done
+    # A cut that came before START has started nothing.
+    nodes = [] if done.end["reason"] == "nothing was started" else [True] * 3
+    assert [row["confirmed"] for row in done.end["nodes"]] == nodes
+    # The old channel's node part hears that its controller has gone from the silence alone.
+    assert eventually(lambda: nothing_lives(bench.cluster), 90)
+
+
+def test_two_do_not_write_the_same_logs(bench: Bench) -> None:
+    job = bench.start_sh("for i in 1 2 3; do echo $i; sleep 1; done")
+    job.until(lambda: len(job.events("node")) == 3)
+    second = bench.run("attach")
+    assert second.code == 2, second
+    assert "another ncclrun follows run" in second.err
+    assert "Traceback" not in second.err
+    assert job.wait().lines == {rank: ["1", "2", "3"] for rank in range(3)}
+    assert (bench.runs_here()[0] / "logs/rank0.out").read_text() == "1\n2\n3\n"
