@@ -382,7 +382,8 @@ def _transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transpor
 def _signals() -> Iterator[Control]:
     """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going.
 
-    Once the verdict is there they change nothing any more: the exit code is the run's. What the caller ignores stays ignored: `nohup`, and Ctrl-C for a shell's background job.
+    Once the verdict is there they change nothing any more: the exit code is the run's. What the caller ignores stays
+    ignored: `nohup`, and Ctrl-C for a shell's background job.
     """
     import os
     import threading

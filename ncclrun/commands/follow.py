@@ -103,6 +103,7 @@ class Follower:
         control: Control,
         connect: Connect,
         *,
+        token: str,
         timeout: float | None = None,
         tail: int | None = None,
     ) -> None:
@@ -114,6 +115,7 @@ class Follower:
         self._control = control
         self._connect = connect
         self._tail = tail
+        self._token = token
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._pressed = 0
         self._told_of_disk = False
@@ -218,7 +220,24 @@ class Follower:
         except HostError as error:
             yield from self._link_lost(member, error.message)
         except NodeRefused as error:
-            yield from self._lose(member, error.message)
+            if error.code == "not_started":
+                yield from self._discard(member, error.message)
+            else:
+                yield from self._lose(member, error.message)
+
+    def _discard(self, member: Member, reason: str) -> Iterator[Event]:
+        """The request to start was lost with the link, or is still on its way: it must find nothing to start."""
+        assert member.session is not None
+        try:
+            member.session.call("discard", run_id=self.run_id, node_rank=member.node_rank, token=self._token)
+        except HostError as error:
+            yield from self._link_lost(member, error.message)
+        except NodeRefused:
+            yield from self._ask_to_follow(member)  # it came after all
+        else:
+            member.refused = reason
+            yield self._enter(member, "ended", reason)
+            yield from self.stop_all(f"{member.node.name} never started", "term")
 
     def _link_lost(self, member: Member, reason: str) -> Iterator[Event]:
         if member.session is not None:

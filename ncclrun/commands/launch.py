@@ -176,6 +176,7 @@ class Launch:
             writer,
             self._control,
             reopen(self._transport),
+            token=self._token,
             timeout=self.job.timeout,
         )
         try:

@@ -239,7 +239,10 @@ class Preparation:
             hashes[node_rank] = answer.get("script_sha256", "")
             if node_rank == 0:
                 port = int(answer["port"])
-            yield Prepared(node=self.cluster.nodes[node_rank].name, node_rank=node_rank)
+            name = self.cluster.nodes[node_rank].name
+            for other in answer.get("others", ()):
+                yield Warn(node=name, text=f"your run {other} lives there too", fix=f"ncclrun stop {other}")
+            yield Prepared(node=name, node_rank=node_rank)
 
         yield from self._everywhere(question, taken)
         if len(set(hashes.values())) > 1:

@@ -98,7 +98,14 @@ def _rejoin(
             member.offsets = writer.offsets(member.place, known.nproc)
             members.append(member)
         follower = Follower(
-            run.run_id, members, inbox, writer, control, reopen(transport), tail=0 if how is not None else None
+            run.run_id,
+            members,
+            inbox,
+            writer,
+            control,
+            reopen(transport),
+            token=str(record["token"]),
+            tail=0 if how is not None else None,
         )
         if how is not None:
             yield from follower.stop_all("ncclrun stop", "kill" if how == "kill" else "term")

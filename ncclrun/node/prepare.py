@@ -18,6 +18,8 @@ from .refusal import Refusal
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}\Z")
 LEAST_FREE = 64 << 20
 MOST_WORKERS = 1024
+# After a day nobody is about to start a run that was only prepared.
+STALE_SECONDS = 86400.0
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -218,6 +220,18 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
     )
 
 
+def _clear_unstarted(state: Path) -> None:
+    """Removes what was prepared and never started by a node part that could not do it itself: its host went down."""
+    for parent in (state / "runs").iterdir():
+        # What can't be read (made by root, or half removed) is left as it is, and must not stop us.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            for part in rundir.here(state, parent.name):
+                facts = part.run()
+                stale = facts["boot_id"] != machine.boot_id() or time.time() - facts["prepared_at"] > STALE_SECONDS
+                if stale and not part.control.exists():
+                    scrap(part.path)
+
+
 def _others(state: Path, order: Order) -> list[str]:
     """Runs of this user that live on this machine now: for a warning before two share the GPUs."""
     found = []
@@ -261,6 +275,7 @@ def build(state: Path, order: Order, path: Path, cache: archive.Cache) -> dict[s
             digest = _script_hash(order, there)
             _check_program(order, there)
             _fill(path, final, order, cwd)
+            _clear_unstarted(state)
             others = _others(state, order)
             _publish(path, final, order, state)
             done = True

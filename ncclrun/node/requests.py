@@ -255,6 +255,8 @@ def _follow(server: Server, request: dict[str, Any], body: bytes, reply: Reply) 
     if tail is not None and (not isinstance(tail, int) or tail < 0):
         raise Refusal("bad_request", "tail must be a number of lines")
     name = _name(run.run_id, run.node_rank)
+    if not run.control.exists():
+        raise Refusal("not_started", f"run {run.run_id} was prepared here and never started", "discard it")
     new = follow.Follow(run, request.get("offsets"), tail)
     if name in server.follows:
         server.follows[name].close()

@@ -12,7 +12,7 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import NoLogs
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
-from ncclrun.model.errors import HostError
+from ncclrun.model.errors import HostError, NodeRefused
 from ncclrun.model.events import Stopping
 from ncclrun.transport.session import Session
 
@@ -20,11 +20,16 @@ from ncclrun.transport.session import Session
 class Scripted:
     """As much of a session as a follower needs; ``broken``: the link has gone, and nobody was told yet."""
 
-    def __init__(self, broken: bool = False) -> None:
+    def __init__(self, broken: bool = False, **refusals: str) -> None:
         self.broken = broken
+        self.refusals = refusals
+        """Codes of refusals by request, each given once."""
         self.asked: list[str] = []
 
     def call(self, do: str, **_: Any) -> dict[str, Any]:
+        self.asked.append(do)
+        if do in self.refusals:
+            raise NodeRefused(self.refusals.pop(do), f"{do} is refused")
         return {"ok": True}
 
     def post(self, do: str, **_: Any) -> None:
@@ -51,7 +56,7 @@ def test_a_link_that_breaks_under_a_stop_keeps_the_stop_from_nobody_else() -> No
     def no_way(*_: Any) -> Session:
         raise HostError("timeout", "no answer")
 
-    follower = Follower("r", members, queue.SimpleQueue(), NoLogs(), Control(), no_way)
+    follower = Follower("r", members, queue.SimpleQueue(), NoLogs(), Control(), no_way, token="t")
     (told,) = follower.stop_all("a rank failed", "term")
     assert isinstance(told, Stopping)
     assert told.nodes == ("n0", "n1", "n2")
@@ -69,6 +74,30 @@ def test_a_host_that_is_given_up_is_told_with_what_kept_us_out(monkeypatch: pyte
     def no_way(*_: Any) -> Session:
         raise HostError("changed_key", "the host key has changed")
 
-    list(Follower("r", [alone], inbox, NoLogs(), Control(), no_way).events())
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), no_way, token="t").events())
     assert alone.lost is not None
     assert alone.lost.startswith("unreachable for 0 s (the host key has changed")
+
+
+def never(*_: Any) -> Session:
+    raise AssertionError("nobody has to be connected to again")
+
+
+def test_a_start_that_was_lost_on_its_way_finds_nothing_to_start_when_it_comes_late() -> None:
+    session = Scripted(follow="not_started")
+    alone = member(0, session)
+    list(Follower("r", [alone], queue.SimpleQueue(), NoLogs(), Control(), never, token="t").events())
+    assert session.asked == ["follow", "discard"]
+    assert alone.refused == "follow is refused"
+    assert alone.ended("exec").refused is not None
+
+
+def test_a_start_that_comes_while_it_is_taken_back_is_followed() -> None:
+    session = Scripted(follow="not_started", discard="started")
+    alone = member(0, session)
+    inbox: Any = queue.SimpleQueue()
+    inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
+    assert session.asked == ["follow", "discard", "follow"]
+    assert alone.refused is None
+    assert alone.record is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import socket
 import sys
@@ -231,6 +232,26 @@ def test_discard_spares_what_is_anothers_or_was_started(node: Client) -> None:
         with pytest.raises(Refused) as refused:
             node.call("discard", run_id="r", node_rank=0, token=token)
         assert refused.value.code == word
+
+
+def test_what_was_never_started_is_not_followed(node: Client) -> None:
+    node.prepare("r")
+    with pytest.raises(Refused) as refused:
+        node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+    assert refused.value.code == "not_started"
+
+
+def test_what_a_host_prepared_before_its_power_cut_goes_with_the_next_run(node: Client, runs: Path) -> None:
+    node.prepare("old")
+    (part,) = (runs / "old").iterdir()
+    facts = json.loads((part / "run.json").read_text())
+    node.prepare("ended")
+    node.start("ended", ["true"], token=TOKEN)
+    for run in ("old", "ended"):
+        (part,) = (runs / run).iterdir()
+        (part / "run.json").write_text(json.dumps({**facts, "run_id": run, "boot_id": "another"}))
+    node.prepare("new")
+    assert sorted(path.name for path in runs.iterdir()) == ["ended", "new"]
 
 
 def test_an_unknown_run_is_a_refusal(node: Client) -> None:
