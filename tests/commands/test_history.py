@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -260,71 +261,81 @@ class TestLogWriter:
             LogWriter(run)
 
 
-@pytest.fixture
-def full_at() -> Iterator[int]:
-    """No file grows beyond 1000 bytes: a disk that gets full, without one."""
+FULL_AT = 1000
+
+
+@contextmanager
+def nearly_full() -> Iterator[None]:
+    """No file grows beyond 1000 bytes: a disk that gets full, without one.
+
+    Only around what writes: pytest's own output may go to a file too.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield 1000
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_AT, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 class TestFullDisk:
     """It costs bytes, which are counted, and never the run; what is here stays a stream's beginning."""
 
-    def test_what_does_not_fit_is_counted(self, full_at: int) -> None:
+    def test_what_does_not_fit_is_counted(self) -> None:
         run = RunDir.create("r")
         writer = LogWriter(run)
-        writer.append(OUT, 0.0, b"a" * 900)
-        writer.append(OUT, 0.0, b"b" * 300)
-        writer.append(ERR, 0.0, b"c" * 10)
+        with nearly_full():
+            writer.append(OUT, 0.0, b"a" * 900)
+            writer.append(OUT, 0.0, b"b" * 300)
+            writer.append(ERR, 0.0, b"c" * 10)
         writer.close()
-        assert writer.lost == 1200 - full_at
+        assert writer.lost == 1200 - FULL_AT
         assert (run.logs / "rank0.out").read_bytes() == b"a" * 900 + b"b" * 100
         assert (run.logs / "rank0.err").read_bytes() == b"c" * 10
 
-    def test_it_says_what_the_disk_said(self, full_at: int) -> None:
+    def test_it_says_what_the_disk_said(self) -> None:
         writer = LogWriter(RunDir.create("r"))
-        writer.append(OUT, 0.0, b"a" * full_at)
-        writer.append(OUT, 0.0, b"b")
-        writer.append(ERR, 0.0, b"c" * full_at)
-        writer.append(ERR, 0.0, b"c")
+        with nearly_full():
+            writer.append(OUT, 0.0, b"a" * FULL_AT)
+            writer.append(OUT, 0.0, b"b")
+            writer.append(ERR, 0.0, b"c" * FULL_AT)
+            writer.append(ERR, 0.0, b"c")
         writer.close()
         assert (writer.lost, writer.trouble) == (2, "File too large")
 
-    def test_a_stream_with_a_gap_takes_no_more(self, full_at: int) -> None:
+    def test_a_stream_with_a_gap_takes_no_more(self) -> None:
         run = RunDir.create("r")
         writer = LogWriter(run)
-        writer.append(Place(1, 4, "out"), 0.0, b"a" * (full_at + 5))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        with nearly_full():
+            writer.append(Place(1, 4, "out"), 0.0, b"a" * (FULL_AT + 5))
         writer.append(Place(1, 4, "out"), 0.0, b"after the gap")
         assert writer.lost == 5 + len(b"after the gap")
-        assert writer.offsets(place_of, 1)["0.out"] == full_at
+        assert writer.offsets(place_of, 1)["0.out"] == FULL_AT
         writer.close()
 
-    def test_a_later_writer_fills_the_gap(self, full_at: int) -> None:
+    def test_a_later_writer_fills_the_gap(self) -> None:
         run = RunDir.create("r")
         writer = LogWriter(run)
-        writer.append(OUT, 0.0, b"a" * (full_at + 5))
+        with nearly_full():
+            writer.append(OUT, 0.0, b"a" * (FULL_AT + 5))
         writer.close()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         writer = LogWriter(run)
         writer.append(OUT, 0.0, b"b" * 5)
         writer.close()
-        assert (run.logs / "rank0.out").read_bytes() == b"a" * full_at + b"b" * 5
+        assert (run.logs / "rank0.out").read_bytes() == b"a" * FULL_AT + b"b" * 5
 
-    def test_the_order_file_keeps_whole_lines_only(self, full_at: int) -> None:
+    def test_the_order_file_keeps_whole_lines_only(self) -> None:
         run = RunDir.create("r")
         writer = LogWriter(run)
-        for rank in range(100):  # far more lines than fit
-            writer.append(Place(0, rank, "out"), 0.0, b"x")
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        with nearly_full():
+            for rank in range(100):  # far more lines than fit
+                writer.append(Place(0, rank, "out"), 0.0, b"x")
         writer.append(Place(0, 0, "out"), 9.0, b"y")
         writer.close()
         order = (run.logs / "order").read_bytes()
-        assert len(order) <= full_at + 100
+        assert len(order) <= FULL_AT + 100
         assert order.endswith(b"\n9.000000 rank0.out 1 1\n")
         assert {len(line.split()) for line in order.splitlines()} == {4}
         assert writer.lost == 0
