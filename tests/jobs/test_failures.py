@@ -93,7 +93,7 @@ def test_a_command_that_is_not_there_is_named_with_its_host(bench: Bench) -> Non
     assert done.code == 3, done
     assert [event["node"] for event in done.of("refused")] == ["node1"]
     assert "/root/here" in done.of("refused")[0]["message"]
-    assert [row["state"] for row in done.end["nodes"]] == ["stopped", "not started", "stopped"]
+    assert (done.end["reason"], done.of("node")) == ("nothing was started", [])
 
 
 def test_the_time_limit_ends_it_with_124(bench: Bench) -> None:

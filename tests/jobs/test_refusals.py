@@ -22,7 +22,7 @@ class TestTheFileIsWrong:
         before = [host.log() for host in bench.cluster.hosts]
         done = bench.exec("true")
         assert done.code == 2
-        assert done.out == ""
+        assert [event["event"] for event in done.events] == ["error", "end"]
         assert f"{bench.file}:3:" in done.err
         assert "usr" in done.err
         assert "user" in done.err
