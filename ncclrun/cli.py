@@ -168,7 +168,9 @@ def ping(
 def logs(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Run id; the last run by default.")] = None,
     node: Annotated[str | None, typer.Option(help="Only this node: its node_rank or name.", metavar="K|NAME")] = None,
-    rank: Annotated[str | None, typer.Option("--rank", "--ranks", help="Only these global ranks (0, 0-3, !5).", metavar="SEL")] = None,
+    rank: Annotated[
+        str | None, typer.Option("--rank", "--ranks", help="Only these global ranks (0, 0-3, !5).", metavar="SEL")
+    ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on while the run does.")] = False,
     tail: Annotated[int | None, typer.Option(help="Only the last N lines of each stream.", min=0)] = None,
     stream: Annotated[str | None, typer.Option(help="Only stdout or only stderr.", metavar="out|err")] = None,
