@@ -182,7 +182,7 @@ def _walk(root: Path, directory: Path, rules: list[Rules], walk: _Walk) -> Itera
             else:
                 yield entry
         elif is_dir:
-            if not (entry / "pyvenv.cfg").exists():
+            if entry / "pyvenv.cfg" not in entry.iterdir():  # a virtual environment is of this machine only
                 yield entry
                 yield from _walk(root, entry, rules, walk)
         elif entry.is_file():
