@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
@@ -26,18 +27,41 @@ NAME_SECONDS = 3.0
 _TICK_MS = 200
 _PIECE = 1 << 16
 _PRIVATE = ("NCCLRUN_SSH_PASSWORD",)
+ADDRESSES_SECONDS = 10.0
+"""How long a look at this machine's addresses counts: each takes 100 ms where there are 80 interfaces (containers'
+say), and every node asks."""
 
 
-def own_addresses() -> frozenset[str]:
-    """All addresses of this machine's interfaces, without zones."""
-    families = (netifaces.AF_INET, netifaces.AF_INET6)
-    return frozenset(
-        entry["addr"].split("%")[0]
-        for name in netifaces.interfaces()
-        for family in families
-        for entry in netifaces.ifaddresses(name).get(family, ())
-        if "addr" in entry
-    )
+class _OwnAddresses:
+    """All addresses of this machine's interfaces, without zones; looked at by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._found: frozenset[str] = frozenset()
+
+    def __call__(self) -> frozenset[str]:
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._found = self._look()
+                self._until = time.monotonic() + ADDRESSES_SECONDS
+            return self._found
+
+    def _look(self) -> frozenset[str]:
+        families = (netifaces.AF_INET, netifaces.AF_INET6)
+        found = set()
+        for name in netifaces.interfaces():
+            try:
+                by_family = netifaces.ifaddresses(name)
+            except ValueError:  # it went away since it was listed
+                continue
+            found |= {
+                entry["addr"].split("%")[0] for f in families for entry in by_family.get(f, ()) if "addr" in entry
+            }
+        return frozenset(found)
+
+
+own_addresses = _OwnAddresses()
 
 
 def is_this_machine(hostname: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
+from ncclrun.transport import local
 from ncclrun.transport.local import LocalChannel, LocalTransport, is_this_machine
 from ncclrun.transport.ssh import SshTransport
 
@@ -95,6 +96,13 @@ class TestAChannel:
         assert channel.recv(10) == b""
 
 
+def addresses_of_eth0(name: str) -> dict[int, list[dict[str, str]]]:
+    """As netifaces answers, also for an interface that has just gone."""
+    if name == "gone":
+        raise ValueError("You must specify a valid interface name.")
+    return {netifaces.AF_INET: [{"addr": "192.0.2.7"}]}
+
+
 class TestThisMachine:
     @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.1.1", "::1"])
     def test_is_where_loopback_leads(self, host: str) -> None:
@@ -104,6 +112,21 @@ class TestThisMachine:
         for name in netifaces.interfaces():
             for entry in netifaces.ifaddresses(name).get(netifaces.AF_INET, ()):
                 assert is_this_machine(entry["addr"])
+
+    def test_looks_at_the_interfaces_once_for_all_nodes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        looks = []
+
+        def interfaces() -> list[str]:
+            looks.append(1)
+            return ["eth0", "gone"]
+
+        monkeypatch.setattr(netifaces, "interfaces", interfaces)
+        monkeypatch.setattr(netifaces, "ifaddresses", addresses_of_eth0)
+        monkeypatch.setattr(local, "own_addresses", local._OwnAddresses())
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(is_this_machine, ["192.0.2.7"] * 64))
+        assert answers == [True] * 64
+        assert looks == [1]
 
     @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1", "no-such-host.invalid", "bad..name"])
     def test_is_nowhere_else(self, host: str) -> None:
