@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import LogSink, Place
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import HostError, NodeRefused
+from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
 from ncclrun.model.events import Event, Log, NodeState, NodeStateName, Stopping, Stream, Warn
 from ncclrun.model.lines import LineAssembler
 from ncclrun.model.outcome import NodeEnd, StoppedBy
@@ -119,7 +119,7 @@ class Follower:
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._pressed = 0
         self._told_of_disk = False
-        self._reconnected: queue.SimpleQueue[tuple[Member, Session | Exception]] = queue.SimpleQueue()
+        self._reconnected: queue.SimpleQueue[tuple[Member, int, Session | NcclrunError]] = queue.SimpleQueue()
 
     def events(self) -> Iterator[Event]:
         """Runs until every member is over, or the user left."""
@@ -260,9 +260,9 @@ class Follower:
         pause = 0.5
         while not member.over and member.generation == generation:
             try:
-                self._reconnected.put((member, self._connect(member.node, sink)))
-            except HostError as error:
-                self._reconnected.put((member, error))
+                self._reconnected.put((member, generation, self._connect(member.node, sink)))
+            except NcclrunError as error:
+                self._reconnected.put((member, generation, error))
             else:
                 return
             time.sleep(pause)
@@ -270,12 +270,11 @@ class Follower:
 
     def _reconnections(self) -> Iterator[Event]:
         while not self._reconnected.empty():
-            member, result = self._reconnected.get()
-            if isinstance(result, Exception):
-                member.no_way = str(result)
-                continue
-            if member.over or member.session is not None:
-                result.close()
+            member, generation, result = self._reconnected.get()
+            if isinstance(result, NcclrunError):
+                member.no_way = result.message
+            elif member.over or generation != member.generation:
+                result.close()  # what it says would be taken for the words of an older link, and dropped
             elif result.hello.get("boot_id") != member.boot_id:
                 result.close()
                 member.rebooted = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,14 +24,20 @@ class Scripted:
 
     def __init__(self, broken: bool = False, **refusals: str) -> None:
         self.broken = broken
+        self.closed = threading.Event()
+        self.hello = {"boot_id": "b"}
         self.refusals = refusals
         """Codes of refusals by request, each given once."""
         self.asked: list[str] = []
+        self.followed: Callable[[], None] = lambda: None
+        """Called when a request to follow is granted."""
 
     def call(self, do: str, **_: Any) -> dict[str, Any]:
         self.asked.append(do)
         if do in self.refusals:
             raise NodeRefused(self.refusals.pop(do), f"{do} is refused")
+        if do == "follow":
+            self.followed()
         return {"ok": True}
 
     def post(self, do: str, **_: Any) -> None:
@@ -38,7 +46,7 @@ class Scripted:
         self.asked.append(do)
 
     def close(self) -> None:
-        """Nothing is open."""
+        self.closed.set()
 
 
 def member(rank: int, session: Scripted) -> Member:
@@ -101,3 +109,30 @@ def test_a_start_that_comes_while_it_is_taken_back_is_followed() -> None:
     assert session.asked == ["follow", "discard", "follow"]
     assert alone.refused is None
     assert alone.record is not None
+
+
+def test_a_link_that_was_found_for_one_that_broke_again_meanwhile_is_not_taken() -> None:
+    """What comes through it bears the older link's number, and would go unheard for ever."""
+    alone = member(0, Scripted())
+    inbox: Any = queue.SimpleQueue()
+    inbox.put((0, 0, {"ev": "gone", "reason": "lost"}, b""))
+    late, fresh = Scripted(), Scripted()
+    tries = iter((late, fresh))
+    second_try = threading.Event()
+
+    def connect(node: Node, sink: Callable[..., None]) -> Any:
+        session = next(tries)
+        if session is late:
+            inbox.put((0, 1, {"ev": "gone", "reason": "lost"}, b""))
+            second_try.wait(10)
+        else:
+            second_try.set()
+            late.closed.wait(10)
+        session.followed = lambda: sink(node, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b"")
+        return session
+
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), connect, token="t", timeout=20).events())
+    assert late.closed.is_set()
+    assert not fresh.closed.is_set()
+    assert alone.record is not None
+    assert alone.asked is None
