@@ -13,11 +13,11 @@ from typing import Any, Literal
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import LogSink, Place
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
+from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, Log, NodeState, NodeStateName, Stopping, Stream, Warn
 from ncclrun.model.lines import LineAssembler
 from ncclrun.model.outcome import NodeEnd, StoppedBy
-from ncclrun.transport.session import Session
+from ncclrun.transport.session import Answer, Session, refusal
 
 How = Literal["term", "kill"]
 Message = tuple[int, int, dict[str, Any], bytes]
@@ -55,6 +55,8 @@ class Member:
     rebooted: bool = False
     refused: str | None = None
     """Why it never started."""
+    not_started: str = ""
+    """The node's words for that, until it has confirmed that nothing can start there any more."""
     no_way: str = ""
     """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
     unknown_since: float | None = None
@@ -140,15 +142,13 @@ class Follower:
 
     # --- what the nodes say
 
-    def _received(self, wait: float) -> list[Message]:
+    def _received(self, wait: float) -> Iterator[Message]:
         """What has come, waiting a little for the first; bounded, so that stops are heard under a flood too."""
-        messages: list[Message] = []
-        try:
-            while len(messages) < BATCH:
-                messages.append(self._inbox.get(timeout=0 if messages else wait))
-        except queue.Empty:
-            return messages
-        return messages
+        with suppress(queue.Empty):
+            for count in range(BATCH):
+                if self._control.level > self._pressed:
+                    return
+                yield self._inbox.get(timeout=0 if count else wait)
 
     def _take(self, node_rank: int, generation: int, header: dict[str, Any], body: bytes) -> Iterator[Event]:
         member = self.members[node_rank]
@@ -163,6 +163,8 @@ class Follower:
                 yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {member.node.name}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
+        elif kind == "answer":
+            yield from self._answered(member, header["do"], header["answer"])
         elif kind == "gone":
             yield from self._link_lost(member, str(header.get("reason", "connection lost")))
 
@@ -212,31 +214,36 @@ class Follower:
     # --- links
 
     def _ask_to_follow(self, member: Member) -> Iterator[Event]:
-        assert member.session is not None
-        try:
-            member.session.call(
-                "follow", run_id=self.run_id, node_rank=member.node_rank, offsets=dict(member.offsets), tail=self._tail
-            )
-        except HostError as error:
-            yield from self._link_lost(member, error.message)
-        except NodeRefused as error:
-            if error.code == "not_started":
-                yield from self._discard(member, error.message)
-            else:
-                yield from self._lose(member, error.message)
+        yield from self._ask(member, "follow", offsets=dict(member.offsets), tail=self._tail)
 
-    def _discard(self, member: Member, reason: str) -> Iterator[Event]:
-        """The request to start was lost with the link, or is still on its way: it must find nothing to start."""
+    def _ask(self, member: Member, do: str, **args: Any) -> Iterator[Event]:
+        """Sends a request; the answer comes by the inbox, since a node that hangs must not hold up all others here."""
         assert member.session is not None
+        rank, generation = member.node_rank, member.generation
+
+        def then(answer: Answer) -> None:
+            self._inbox.put((rank, generation, {"ev": "answer", "do": do, "answer": answer}, b""))
+
         try:
-            member.session.call("discard", run_id=self.run_id, node_rank=member.node_rank, token=self._token)
+            member.session.ask(do, then, run_id=self.run_id, node_rank=rank, **args)
         except HostError as error:
             yield from self._link_lost(member, error.message)
-        except NodeRefused:
+
+    def _answered(self, member: Member, do: str, answer: Answer) -> Iterator[Event]:
+        if answer is None:
+            return  # the link broke: `gone` comes too, and says why
+        error = refusal(do, answer)
+        if do == "follow" and error is not None and error.code == "not_started":
+            # The request to start was lost with the link, or is still on its way: it must find nothing to start.
+            member.not_started = error.message
+            yield from self._ask(member, "discard", token=self._token)
+        elif do == "follow" and error is not None:
+            yield from self._lose(member, error.message)
+        elif do == "discard" and error is not None:
             yield from self._ask_to_follow(member)  # it came after all
-        else:
-            member.refused = reason
-            yield self._enter(member, "ended", reason)
+        elif do == "discard":
+            member.refused = member.not_started
+            yield self._enter(member, "ended", member.not_started)
             yield from self.stop_all(f"{member.node.name} never started", "term")
 
     def _link_lost(self, member: Member, reason: str) -> Iterator[Event]:

@@ -20,6 +20,8 @@ from ncclrun.transport import pulse
 from ncclrun.transport.base import Channel
 
 Sink = Callable[[Node, dict[str, Any], bytes], None]
+Answer = dict[str, Any] | None
+"""The header of an answer; None: the conversation ended before it came."""
 
 READY = b"ncclrun: shell ready\n"
 NOISE = 4096
@@ -59,8 +61,8 @@ class Session:
         self._heard = time.monotonic()
         self._delivering = False
         self._ids = 0
-        self._waiting: dict[int, queue.SimpleQueue[dict[str, Any] | None]] = {}
-        self._reason = ""
+        self._waiting: dict[int, Callable[[Answer], None]] = {}
+        self._reason = self._detail = ""
         self._lock = threading.Lock()
         self._sending = threading.Lock()
 
@@ -102,12 +104,8 @@ class Session:
         Raises NodeRefused when the node refuses, HostError ``lost`` when the link is or goes away, ``timeout`` when no
         answer comes within ``timeout`` seconds.
         """
-        answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        with self._lock:
-            self._ids += 1
-            number = self._ids
-            if not self._reason:
-                self._waiting[number] = answers
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        number = self._number(answers.put)
         try:
             self._send({"id": number, "do": do, **args}, body)
             answer = answers.get(timeout=timeout)
@@ -118,18 +116,28 @@ class Session:
                 self._waiting.pop(number, None)
         if answer is None:
             raise self._lost()
-        if not answer.get("ok"):
-            error = answer.get("error") or {}
-            message = str(error.get("message", f"`{do}` was refused"))
-            raise NodeRefused(str(error.get("code", "refused")), message, fix=str(error.get("fix", "")))
+        if (error := refusal(do, answer)) is not None:
+            raise error
         return answer
 
+    def ask(self, do: str, then: Callable[[Answer], None], **args: Any) -> None:
+        """Sends a request and waits for nothing: ``then`` gets the answer, mostly in the reader's thread.
+
+        Raises HostError ``lost``.
+        """
+        self._send({"id": self._number(then), "do": do, **args})
+
     def post(self, do: str, **args: Any) -> None:
-        """Sends a request and waits for nothing; a refusal goes unseen. Raises HostError ``lost``."""
+        """As ``ask``, of whom wants no answer: a refusal goes unseen."""
+        self.ask(do, lambda _: None, **args)
+
+    def _number(self, then: Callable[[Answer], None]) -> int:
+        """A new request's number, under which ``then`` waits for the answer."""
         with self._lock:
             self._ids += 1
-            number = self._ids
-        self._send({"id": number, "do": do, **args})
+            if not self._reason:
+                self._waiting[self._ids] = then
+            return self._ids
 
     def clock(self, rounds: int = 3) -> tuple[float, float]:
         """(offset, round trip) in seconds: the node's clock minus ours, from the quickest of some exchanges."""
@@ -204,9 +212,9 @@ class Session:
             for header, body in frames:
                 if "re" in header:
                     with self._lock:
-                        answers = self._waiting.get(header["re"])
-                    if answers is not None:
-                        answers.put(header)
+                        then = self._waiting.pop(header["re"], None)
+                    if then is not None:
+                        then(header)
                 elif header.get("ev") != "beat":
                     self._sink(self.node, header, body)
         finally:
@@ -218,11 +226,21 @@ class Session:
         with self._lock:
             if self._reason:
                 return
-            self._reason, self._detail = reason, detail
+            self._detail = detail
+            self._reason = reason  # behind the detail: who sees the one may read the other, without the lock
             waiting, self._waiting = list(self._waiting.values()), {}
         self._channel.close()
-        for answers in waiting:
-            answers.put(None)
+        for then in waiting:
+            then(None)
+
+
+def refusal(do: str, answer: dict[str, Any]) -> NodeRefused | None:
+    """The node's no to a request, None where the answer is none."""
+    if answer.get("ok"):
+        return None
+    error = answer.get("error") or {}
+    message = str(error.get("message", f"`{do}` was refused"))
+    return NodeRefused(str(error.get("code", "refused")), message, fix=str(error.get("fix", "")))
 
 
 def _last_words(channel: Channel) -> str:

@@ -14,9 +14,9 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import NoLogs
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
-from ncclrun.model.errors import HostError, NodeRefused
+from ncclrun.model.errors import HostError
 from ncclrun.model.events import Stopping
-from ncclrun.transport.session import Session
+from ncclrun.transport.session import Answer, Session
 
 
 class Scripted:
@@ -32,13 +32,14 @@ class Scripted:
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
 
-    def call(self, do: str, **_: Any) -> dict[str, Any]:
+    def ask(self, do: str, then: Callable[[Answer], None], **_: Any) -> None:
         self.asked.append(do)
         if do in self.refusals:
-            raise NodeRefused(self.refusals.pop(do), f"{do} is refused")
+            then({"ok": False, "error": {"code": self.refusals.pop(do), "message": f"{do} is refused"}})
+            return
+        then({"ok": True})
         if do == "follow":
             self.followed()
-        return {"ok": True}
 
     def post(self, do: str, **_: Any) -> None:
         if self.broken:
@@ -104,7 +105,7 @@ def test_a_start_that_comes_while_it_is_taken_back_is_followed() -> None:
     session = Scripted(follow="not_started", discard="started")
     alone = member(0, session)
     inbox: Any = queue.SimpleQueue()
-    inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
+    session.followed = lambda: inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
     list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
     assert session.asked == ["follow", "discard", "follow"]
     assert alone.refused is None
