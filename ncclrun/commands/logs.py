@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -156,7 +156,7 @@ class LogReader:
         Of a ``tail``, where the last lines are is known only to them: then what is here stands in for a node that
         does not answer.
         """
-        inbox: Inbox = SimpleQueue()
+        inbox = Inbox()
         sessions: dict[int, Session] = {}
         nodes = [n.node for n in self._nodes]
         waiting = set(self._wanted.nodes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from queue import SimpleQueue
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink
@@ -28,7 +27,7 @@ def ping(cluster: ClusterSpec, transport: Transport, control: Control) -> Iterat
     sessions: dict[int, Session] = {}
     connected: dict[int, Connected] = {}
     rows: dict[int, Pinged] = {}
-    inbox: Inbox = SimpleQueue()
+    inbox = Inbox()
     nodes = cluster.nodes
     try:
         for event in connect(nodes, transport, inbox_sink(nodes, inbox), control, sessions):

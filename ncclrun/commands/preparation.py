@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from queue import SimpleQueue
 from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
@@ -64,7 +63,7 @@ class Preparation:
         environ: Mapping[str, str],
     ) -> None:
         self.cluster = cluster
-        self.inbox: Inbox = SimpleQueue()
+        self.inbox = Inbox()
         self.sessions: dict[int, Session] = {}
         self.facts: dict[int, NodeFacts] = {}
         self.prepared: set[int] = set()

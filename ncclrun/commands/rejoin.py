@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from queue import SimpleQueue
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
@@ -62,7 +61,7 @@ def _rejoin(
     record = run.read("run.json") or {}
     began = float(record.get("started_at", time.time()))
     nodes = run_nodes(run)
-    inbox: Inbox = SimpleQueue()
+    inbox = Inbox()
     sessions: dict[int, Session] = {}
     lost: dict[int, str] = {}
     members: list[Member] = []
