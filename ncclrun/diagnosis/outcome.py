@@ -10,7 +10,7 @@ from typing import Any
 from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_TIMEOUT
 from ncclrun.model.events import Cause, NodeSummary
-from ncclrun.model.outcome import NodeEnd, Outcome, StoppedBy
+from ncclrun.model.outcome import NodeEnd, Outcome, Reason, StoppedBy
 
 _HINTS = {
     "SIGSEGV": "A crash in native code: --env PYTHONFAULTHANDLER=1 shows the Python lines that led there.",
@@ -30,13 +30,14 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
     Class goes before time (see ``failures.Belief``); within a class the earliest on our clock is the cause. When the
     user or the timeout stopped the run, only what had failed by itself before that is a cause; else it is 130 or 124.
     """
-    failures = [failure for end in ends for failure in failures_of(end)]
+    failed = [failures_of(end) for end in ends]
+    failures = [failure for of_node in failed for failure in of_node]
     candidates = [failure for failure in failures if failure.belief < Belief.STOPPED]
     if stopped_by:
         asked = min((at for end in ends if (at := stop_asked_at(end)) is not None), default=-math.inf)
         candidates = [failure for failure in candidates if failure.belief < Belief.LOST and failure.at < asked]
     cause = min(candidates, key=lambda failure: failure.key, default=None)
-    reason: Any = "finished"
+    reason: Reason = "finished"
     exit_code = 0
     if cause is not None:
         reason = "lost" if cause.belief is Belief.LOST else "failed"
@@ -49,8 +50,8 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
         exit_code=exit_code,
         reason=reason,
         cause=None if cause is None else _cause(cause),
-        victims=tuple(text for end in ends for text in _victims(end, failures, cause)),
-        nodes=tuple(_summary(end, [f for f in failures if f.end is end], cause) for end in ends),
+        victims=tuple(text for end, mine in zip(ends, failed, strict=True) for text in _victims(end, mine, cause)),
+        nodes=tuple(_summary(end, mine, cause) for end, mine in zip(ends, failed, strict=True)),
     )
 
 
@@ -74,16 +75,20 @@ def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
     """What became of the node's others: those that were stopped in one text, those that failed in another."""
     if end.refused is not None:
         return []  # told by each node when it refused; nothing of the run ever lived there
-    mine = [failure for failure in failures if failure.end is end and failure is not cause]
-    # torchrun's siblings die of a signal and say nothing; who reads this wants them with those that we stopped.
-    silent = [f for f in mine if f.belief is Belief.STOPPED or (f.belief is Belief.CONSEQUENCE and not f.exceptions)]
-    loud = [failure for failure in mine if failure not in silent]
+    mine = [failure for failure in failures if failure is not cause]
+    silent = [failure for failure in mine if _is_silent(failure)]
+    loud = [failure for failure in mine if not _is_silent(failure)]
     stopped = {f.rank for f in silent if f.rank is not None} | _stopped_unseen(end)
     texts = [f"{_ranks(sorted(stopped))} on {end.node} stopped"] if silent or stopped else []
     if loud:
         said = loud[0].exceptions[-1] if loud[0].exceptions else loud[0].how
         texts.append(f"{_ranks([f.rank for f in loud if f.rank is not None])} on {end.node} failed ({_short(said)})")
     return texts
+
+
+def _is_silent(failure: Failure) -> bool:
+    """torchrun's siblings die of a signal and say nothing: who reads this wants them with those that we stopped."""
+    return failure.belief is Belief.STOPPED or (failure.belief is Belief.CONSEQUENCE and not failure.exceptions)
 
 
 def _stopped_unseen(end: NodeEnd) -> set[int]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ncclrun.model.events import Cause, NodeSummary
 
+Reason = Literal["finished", "failed", "stopped", "timeout", "lost"]
 StoppedBy = Literal["", "user", "timeout"]
 """Who asked for the stop before anything had failed; "" when nobody did."""
 
@@ -40,7 +41,7 @@ class Outcome:
     """The verdict on a run: its exit code, its one cause, and a row for each node."""
 
     exit_code: int
-    reason: Literal["finished", "failed", "stopped", "timeout", "lost"]
+    reason: Reason
     cause: Cause | None
     victims: tuple[str, ...]
     """What failed or was stopped as a consequence, one text a node."""

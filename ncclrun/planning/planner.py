@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from ncclrun.model.cluster import ClusterSpec, Launch, Node
@@ -34,6 +36,7 @@ def make_plan(
     """
     nodes = tuple(with_options(node, job) for node in cluster.nodes)
     counts = tuple(workers(node, fact) for node, fact in zip(nodes, facts, strict=True))
+    first_ranks = tuple(accumulate(counts, initial=0))
     port = wanted_port(nodes) if master_port is None else master_port
     master_addr = endpoints[0].address
     plans = []
@@ -60,7 +63,7 @@ def make_plan(
                 node_rank=node_rank,
                 endpoint=endpoint,
                 nproc=counts[node_rank],
-                first_rank=sum(counts[:node_rank]),
+                first_rank=first_ranks[node_rank],
                 python=python,
                 argv=argv,
                 environment=node_environment(
@@ -77,7 +80,7 @@ def make_plan(
         launcher=job.launcher,
         master_addr=master_addr,
         master_port=port,
-        world_size=sum(counts),
+        world_size=first_ranks[-1],
         nodes=tuple(plans),
     )
 
@@ -92,7 +95,7 @@ def with_options(node: Node, job: JobSpec) -> Node:
         "grace": job.grace,
     }
     changed: Launch = node.launch.model_copy(update={k: v for k, v in options.items() if v is not None})
-    return Node(**{**vars(node), "launch": changed})
+    return replace(node, launch=changed)
 
 
 def refuse_unsupported(cluster: ClusterSpec, job: JobSpec) -> None:
