@@ -12,8 +12,7 @@ from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import connect_all, for_all
 from ncclrun.transport.session import Session
-
-DEFAULT_NAMES = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
+from ncclrun.transport.target import DEFAULT_KEYS
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def public_key(node: Node) -> str:
     if node.ssh.identity_file is not None:
         candidates = [Path(node.ssh.identity_file.removesuffix(".pub") + ".pub").expanduser()]
     else:
-        candidates = [Path.home() / ".ssh" / name for name in DEFAULT_NAMES]
+        candidates = [Path(key + ".pub").expanduser() for key in DEFAULT_KEYS]
     file = next((c for c in candidates if c.is_file()), None)
     if file is None:
         private = candidates[0].with_suffix("")

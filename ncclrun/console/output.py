@@ -23,7 +23,7 @@ class Output:
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self.closed = False
 
-    def write(self, text: str, *, flush: bool = True) -> None:
+    def write(self, text: str) -> None:
         """All of ``text`` with one write; a character that the stream's encoding lacks becomes ``?``."""
         if self.closed or not text:
             return
@@ -32,23 +32,12 @@ class Output:
                 self._stream.write(text)
             else:
                 self._buffer.write(text.encode(self._encoding, "replace"))
-            if flush:
-                self._stream.flush()
+            self._stream.flush()
         except (OSError, ValueError) as error:
             # ValueError: the stream object itself was closed.
             self.closed = True
             self._leave_nothing_to_flush()
             raise OutputClosed(f"the output can't be written: {error}") from error
-
-    def flush(self) -> None:
-        """Sends what is still held; raises OutputClosed like ``write``."""
-        if not self.closed:
-            try:
-                self._stream.flush()
-            except (OSError, ValueError) as error:
-                self.closed = True
-                self._leave_nothing_to_flush()
-                raise OutputClosed(f"the output can't be written: {error}") from error
 
     def _leave_nothing_to_flush(self) -> None:
         """Points the descriptor at /dev/null: Python flushes at its exit and would complain about the pipe again."""

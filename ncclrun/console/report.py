@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from ncclrun.console.notes import Level, Note, render
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count, duration, place
+from ncclrun.console.words import duration, place
 from ncclrun.model.events import Cause, Ended, NodeSummary
 
 HEADS = ("node", "host", "ranks", "state", "exit", "time", "left running", "")
 SPARE = ("host", "time", "ranks")
-TAIL_LINES = 20
 VICTIMS = 8
 _STYLES = {"failed": "red", "unknown": "yellow", "lost": "yellow", "running": "yellow"}
 
@@ -65,8 +64,6 @@ def _folded(cause: Cause) -> list[str]:
     tail = list(cause.tail)
     if tail and tail[-1] == cause.exception:
         tail.pop()
-    if len(tail) > TAIL_LINES:
-        return [f"… {count(len(tail) - TAIL_LINES + 1, 'line')} before", *tail[-TAIL_LINES + 1 :]]
     return tail
 
 

@@ -13,14 +13,14 @@ from ncclrun.console.output import Output, OutputClosed
 from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
 from ncclrun.console.report import report
-from ncclrun.console.sanitize import one_line
+from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import FRAME, MARGIN, Screen, clip
 from ncclrun.console.words import count
 from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, RunCreated
 
 BARS = 8
 """Live lines at the bottom, at most."""
-DIM, RESET = "\x1b[2m", "\x1b[0m"
+DIM = "\x1b[2m"
 
 Key = tuple[int, int, str]
 

@@ -29,7 +29,9 @@ def torchrun_command(
     with the static rendezvous only, which also needs no host names.
     """
     return (
-        *launcher_prefix(python),
+        python,  # by module, since PATH is short in a login without a terminal
+        "-m",
+        "torch.distributed.run",
         f"--nnodes={nnodes}",
         f"--nproc-per-node={nproc}",
         f"--node-rank={node_rank}",
@@ -48,11 +50,6 @@ def torchrun_command(
         WORKER,
         *worker_command(job, python),
     )
-
-
-def launcher_prefix(python: str) -> tuple[str, ...]:
-    """How torchrun is started: by module, since PATH is short in a login without a terminal."""
-    return (python, "-m", "torch.distributed.run")
 
 
 def worker_command(job: JobSpec, python: str) -> tuple[str, ...]:
