@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -43,8 +44,7 @@ class Launch:
         *,
         dry_run: bool = False,
     ) -> None:
-        nodes = tuple(with_options(node, job) for node in cluster.nodes)
-        self.cluster = ClusterSpec(name=cluster.name, source=cluster.source, nccl=cluster.nccl, nodes=nodes)
+        self.cluster = replace(cluster, nodes=tuple(with_options(node, job) for node in cluster.nodes))
         self.job = job
         self.run_id = check_run_id(job.run_id) if job.run_id else new_run_id()
         self._transport = transport
@@ -138,10 +138,10 @@ class Launch:
         dump = TypeAdapter(Node).dump_python
         nodes = []
         for node in plan.nodes:
-            bare = {**vars(node.node), "launch": node.node.launch.model_copy(update={"env": {}, "forward_env": ()})}
+            bare = node.node.launch.model_copy(update={"env": {}, "forward_env": ()})
             nodes.append(
                 {
-                    "node": dump(Node(**bare), mode="json"),
+                    "node": dump(replace(node.node, launch=bare), mode="json"),
                     "first_rank": node.first_rank,
                     "nproc": node.nproc,
                     "boot_id": self._preparation.facts[node.node_rank].boot_id,
