@@ -52,7 +52,7 @@ def ping(cluster: ClusterSpec, transport: Transport, control: Control) -> Iterat
         control.check()
         endpoints, failure = _endpoints(nodes, facts)
         if failure is not None:
-            yield failure
+            yield Failure(message=failure.message, fix=failure.fix, exit_code=EXIT_UNFIT)
         for row in _fit_rows(nodes, facts, connected, endpoints, failure):
             rows[row.node_rank] = row
             yield row
@@ -74,16 +74,21 @@ def unreachable_row(event: Unreachable) -> Pinged:
     return Pinged(node=event.node, node_rank=event.node_rank, host=event.host, fit=False, problems=(problem,))
 
 
-def _endpoints(nodes: tuple[Node, ...], facts: dict[int, NodeFacts]) -> tuple[dict[int, Endpoint], Failure | None]:
-    """The choice among the nodes that answered, or why there is none."""
+def _endpoints(nodes: tuple[Node, ...], facts: dict[int, NodeFacts]) -> tuple[dict[int, Endpoint], PlanError | None]:
+    """The choice among the nodes that answered, or why there is none, and then that among those not to blame."""
+    failure: PlanError | None = None
     ranks = sorted(facts)
-    if not ranks:
-        return {}, None
-    try:
-        chosen = choose_endpoints([nodes[rank] for rank in ranks], [facts[rank] for rank in ranks])
-    except PlanError as error:
-        return {}, Failure(message=error.message, fix=error.fix, exit_code=EXIT_UNFIT)
-    return dict(zip(ranks, chosen, strict=True)), None
+    while ranks:
+        try:
+            chosen = choose_endpoints([nodes[rank] for rank in ranks], [facts[rank] for rank in ranks])
+        except PlanError as error:
+            if failure is not None or not error.nodes:
+                return {}, failure or error
+            failure = error
+            ranks = [rank for rank in ranks if nodes[rank].name not in error.nodes]
+        else:
+            return dict(zip(ranks, chosen, strict=True)), failure
+    return {}, failure
 
 
 def _fit_rows(
@@ -91,13 +96,13 @@ def _fit_rows(
     facts: dict[int, NodeFacts],
     connected: dict[int, Connected],
     endpoints: dict[int, Endpoint],
-    failure: Failure | None,
+    failure: PlanError | None,
 ) -> Iterator[Pinged]:
     ranks = sorted(facts)
     differing = cluster_problems([nodes[rank] for rank in ranks], [facts[rank] for rank in ranks])
     for rank, differs in zip(ranks, differing, strict=True):
         problems = [*node_problems(nodes[rank], facts[rank]), *differs]
-        if failure is not None:
+        if failure is not None and rank not in endpoints:
             problems.append(
                 Problem(code="network", message="no network joins it to the others (see above)", fix=failure.fix)
             )

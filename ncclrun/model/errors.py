@@ -59,9 +59,16 @@ class SpecError(NcclrunError):
 
 
 class PlanError(NcclrunError):
-    """No plan can be made from what the nodes said (network, ranks, versions); nothing was started."""
+    """No plan can be made from what the nodes said (network, ranks, versions); nothing was started.
+
+    ``nodes`` names those that keep the others from it; () where it can't be laid at anybody's door.
+    """
 
     exit_code = EXIT_NOT_STARTED
+
+    def __init__(self, message: str, *, fix: str = "", nodes: tuple[str, ...] = ()) -> None:
+        super().__init__(message, fix=fix)
+        self.nodes = nodes
 
 
 class HostError(NcclrunError):

@@ -22,6 +22,8 @@ CONTAINER_BRIDGE = re.compile(
     r"|flannel|cali|cilium|weave|kube-|nodelocaldns|vboxnet\d|vmnet\d"
 )
 """Names that container and virtual machine software gives to networks which end inside their own host."""
+MOST_SHOWN = 8
+"""Nodes in the table of an error."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def choose_endpoints(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple
     for family in FAMILIES:
         answers = _shared_subnets(nodes, _of_family(usable, family))
         if len(answers) > 1:
-            raise _too_many(table, answers)
+            raise _too_many(nodes, table, answers)
         for network, rows in answers.items():
             picks = [_first(node, row, network) for node, row in zip(nodes, rows, strict=True)]
             return _endpoints(nodes, picks, f"the subnet {network}, which all nodes share")
@@ -247,9 +249,11 @@ def _several_interfaces(node: Node, row: Row, network: IPNetwork | None) -> Plan
     )
 
 
-def _too_many(table: Sequence[Row], answers: Mapping[IPNetwork, Sequence[Row]]) -> PlanError:
+def _too_many(nodes: Sequence[Node], table: Sequence[Row], answers: Mapping[IPNetwork, Sequence[Row]]) -> PlanError:
     lines = [
-        f"  {network}: " + ", ".join(f"{row[0].node} {row[0].interface} {row[0].address}" for row in rows)
+        f"  {network}: "
+        + ", ".join(f"{row[0].node} {row[0].interface} {row[0].address}" for row in rows[:MOST_SHOWN])
+        + (f" and {len(rows) - MOST_SHOWN} more" if len(rows) > MOST_SHOWN else "")
         for network, rows in answers.items()
     ]
     first, *others = answers
@@ -257,22 +261,60 @@ def _too_many(table: Sequence[Row], answers: Mapping[IPNetwork, Sequence[Row]]) 
         f"the nodes share {len(answers)} subnets, so none of them is the answer:\n"
         + "\n".join(lines)
         + "\nall addresses:\n"
-        + candidate_table(table),
+        + _shown(nodes, table, ()),
         fix=f"add to the cluster file:  network: {{subnet: {first}}}   # or {', '.join(map(str, others))}",
     )
 
 
 def _no_answer(nodes: Sequence[Node], table: Sequence[Row], usable: Sequence[Row]) -> PlanError:
-    empty = [node.name for node, row in zip(nodes, usable, strict=True) if not row]
-    reason = (
-        f"no usable address on {', '.join(empty)}"
-        if empty
-        else "there is no subnet in which every node has a usable address"
-    )
+    outside: tuple[str, ...] = tuple(node.name for node, row in zip(nodes, usable, strict=True) if not row)
+    if outside:
+        reason = f"no usable address on {_names(outside)}"
+    elif found := _nearly_shared(nodes, usable):
+        network, outside = found
+        reason = (
+            f"{network} joins {len(nodes) - len(outside)} of {len(nodes)} nodes, "
+            f"but no usable address of {_names(outside)} is in it"
+        )
+    else:
+        reason = "there is no subnet in which every node has a usable address"
     common = set.intersection(*({c.interface for c in row} for row in usable))
     example = next((c.interface for c in usable[0] if not common or c.interface in common), "NAME")
     line = f"network: {{interface: {example}}}" if common else f"on each node:  {_entry(nodes[0], example)}"
-    return PlanError(f"{reason}\n{candidate_table(table)}", fix=f"name the interface that reaches the others:  {line}")
+    mend = f"mend or leave out {_names(outside)}, or " if outside else ""
+    return PlanError(
+        f"{reason}\n{_shown(nodes, table, outside)}",
+        fix=f"{mend}name the interface that reaches the others:  {line}",
+        nodes=outside,
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(names[:MOST_SHOWN]) + more
+
+
+def _nearly_shared(nodes: Sequence[Node], usable: Sequence[Row]) -> tuple[IPNetwork, tuple[str, ...]] | None:
+    """The one subnet that all but a few nodes share, and those few; None where it is not as clear as that."""
+    names: dict[IPNetwork, set[str]] = {}
+    for node, row in zip(nodes, usable, strict=True):
+        for candidate in row:
+            names.setdefault(candidate.network, set()).add(node.name)
+    most = sorted(names, key=lambda network: -len(names[network]))[:2]
+    if not most or 2 * len(names[most[0]]) <= len(nodes):
+        return None
+    if len(most) == 2 and len(names[most[1]]) == len(names[most[0]]):
+        return None
+    return most[0], tuple(node.name for node in nodes if node.name not in names[most[0]])
+
+
+def _shown(nodes: Sequence[Node], table: Sequence[Row], first: Sequence[str]) -> str:
+    """The table of candidates; of many nodes those in ``first`` and some to hold against them."""
+    ordered = sorted(zip(nodes, table, strict=True), key=lambda pair: pair[0].name not in first)
+    if len(nodes) <= MOST_SHOWN:
+        return candidate_table(table)
+    rest = len(nodes) - MOST_SHOWN
+    return f"{candidate_table(row for _, row in ordered[:MOST_SHOWN])}\n  … and {rest} more nodes"
 
 
 def _entry(node: Node, interface: str) -> str:

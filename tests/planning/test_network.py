@@ -274,6 +274,27 @@ class TestErrors:
         assert error.message.startswith("there is no subnet in which every node has a usable address\n")
         assert error.fix.endswith("- {host: h1, name: a, interface: e}")
 
+    def test_one_of_many_that_is_outside_is_named_and_shown_with_a_few_others(self) -> None:
+        names = [f"n{i:02}" for i in range(64)]
+        machines = [facts(n, card("m", f"10.1.{i}.2/24"), card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
+        machines[52] = facts("n52", card("m", "10.1.52.2/24"), card("e", "10.0.0.53/24", up=False))
+        error = refusal([node(name) for name in names], machines)
+        assert error.message.startswith("10.0.0.0/24 joins 63 of 64 nodes, but no usable address of n52 is in it\n")
+        assert "  n52  e   10.0.0.53/24  interface is down" in error.message
+        assert error.message.endswith("  … and 56 more nodes")
+        assert error.nodes == ("n52",)
+        assert error.fix.startswith("mend or leave out n52, or name the interface")
+
+    def test_two_subnets_with_as_many_nodes_blame_nobody(self) -> None:
+        machines = [
+            facts("a", card("e", "10.0.0.1/24"), card("f", "10.0.1.1/24")),
+            facts("b", card("e", "10.0.0.2/24")),
+            facts("c", card("f", "10.0.1.3/24")),
+        ]
+        error = refusal(abc(), machines)
+        assert error.message.startswith("there is no subnet in which every node has a usable address\n")
+        assert error.nodes == ()
+
     def test_two_interfaces_in_the_subnet_ask_for_one_on_that_node(self) -> None:
         machines = [
             facts("a", card("e", "10.0.0.1/24")),
