@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import archive, authorize, facts, follow, lost, prepare, processes, reach, rundir, spawn, supervisor
+from . import archive, authorize, facts, follow, lost, prepare, processes, reach, rundir, start, supervisor
 from .ports import Listener
 from .refusal import Refusal
 
@@ -22,9 +22,6 @@ FACTS_SECONDS = 60.0
 PREPARE_SECONDS = 600.0
 SLOW_SECONDS = 30.0
 MOST_REACH_SECONDS = 60.0
-
-settle = lost.settle
-scrap = prepare.scrap
 
 
 def _name(run_id: str, node_rank: object) -> str:
@@ -67,13 +64,14 @@ def _put(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> 
         if request.get("last"):
             del server.uploads[sha256]
             upload.finish()
-            cache.prune()
     except OSError as error:
         server.uploads.pop(sha256, None)
         upload.abandon()
         if error.errno in prepare.NO_SPACE:
             raise prepare.disk_full(server.state.need()) from error
         raise
+    if request.get("last"):
+        cache.prune()
     reply({"ok": True})
 
 
@@ -128,8 +126,7 @@ def _reach(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     address, port, token = str(request["address"]), int(request["port"]), str(request["token"])
     source = request.get("source")
     timeout = min(float(request.get("timeout", 5.0)), MOST_REACH_SECONDS)
-    work = lambda: reach.reach(address, port, token, source, timeout)  # noqa: E731  # one of its kind
-    server.tasks.spawn(work, reply, timeout + 5.0)
+    server.tasks.spawn(lambda: reach.reach(address, port, token, source, timeout), reply, timeout + 5.0)
 
 
 def remove_unstarted(run: rundir.RunDir) -> None:
@@ -157,67 +154,12 @@ def _discard(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
 # --- start, follow, stop, sweep
 
 
-def _strings(value: Any, what: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
-        raise Refusal("bad_request", f"{what} must be a list of texts without NUL")
-    return list(value)
-
-
-def _variables(value: Any) -> dict[str, str]:
-    pairs = value if isinstance(value, dict) else {"": None}
-    for name, text in pairs.items():
-        if not name or "=" in name or "\0" in name or not isinstance(text, str) or "\0" in text:
-            raise Refusal("bad_request", f"the variable {name!r} can't be set: names without '=', values without NUL")
-    return dict(pairs)
-
-
-def _argv(process: dict[str, Any], run: rundir.RunDir) -> list[str]:
-    """The command, with the node's own paths in its first ``expand`` words: what the user wrote stays as it is."""
-    argv = _strings(process.get("argv"), "argv")
-    if not argv:
-        raise Refusal("bad_request", "argv is empty")
-    own = process.get("expand", 0)
-    words = [str(run.worker) if word == "@WORKER@" else word for word in argv[:own]]
-    words = [str(run.path) + word[5:] if word == "@RUN@" or word.startswith("@RUN@/") else word for word in words]
-    return words + argv[own:]
-
-
-def _programs(
-    request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any], umask: int
-) -> list[spawn.Program]:
-    base = dict(os.environ)
-    for name in _strings(request.get("unset", []), "unset"):
-        base.pop(name, None)
-    base = {**_variables(request.get("defaults", {})), **base, **_variables(request.get("env", {}))}
-    own = {
-        "NCCLRUN_COOKIE": run_facts["cookie"],
-        "NCCLRUN_RUN_ID": run.run_id,
-        "NCCLRUN_NODE_RANK": str(run.node_rank),
-        "NCCLRUN_PIPES": str(run.pipes),
-    }
-    programs = []
-    for process in request.get("processes") or []:
-        env = {**base, **_variables(process.get("env", {})), **own}
-        programs.append(spawn.Program(_argv(process, run), process.get("local_rank"), run_facts["cwd"], env, umask))
-    if not programs:
-        raise Refusal("bad_request", "there is no process to start")
-    return programs
-
-
-def _terms(request: dict[str, Any]) -> supervisor.Terms:
-    return supervisor.Terms(
-        grace=float(request.get("grace", 30.0)),
-        restarts=int(request.get("restarts", 0)),
-        first_rank=int(request.get("first_rank", 0)),
-    )
-
-
 def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     run = _find(server, request)
     run_facts = run.run()
     if run_facts["token"] != request.get("token"):
         raise Refusal("wrong_token", f"run {run.run_id} here is another's")
-    programs = _programs(request, run, run_facts, server.login_umask)
+    programs = start.programs(request, run, run_facts, server.login_umask)
     try:
         os.mkfifo(run.control, 0o600)  # exclusive: of two starts one wins
     except FileExistsError:
@@ -225,7 +167,7 @@ def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     name = _name(run.run_id, run.node_rank)
     release(server, name)
     server.prepared.pop(name, None)
-    fd = supervisor.launch(run, programs, _terms(request))
+    fd = supervisor.launch(run, programs, start.terms(request))
     received = bytearray()
 
     def readable() -> None:

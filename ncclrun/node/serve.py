@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from . import follow, machine, requests, rundir, statedir, tasks, wire
+from . import follow, lost, machine, prepare, requests, rundir, statedir, tasks, wire
 from .channel import Channel
 from .ports import Listener
 from .refusal import Refusal
@@ -91,7 +91,8 @@ class Server:
             handler = requests.HANDLERS.get(str(header.get("do")))
             if handler is None:
                 raise Refusal("bad_request", f"this node part knows no request {header.get('do')!r}")
-            return {"later": handler(self, header, body, reply)}
+            handler(self, header, body, reply)
+            return {}
 
         answer = tasks.attempt(handle)
         if not answer["ok"]:
@@ -113,7 +114,7 @@ class Server:
                 # Once is enough: a disk that refuses the record will refuse it again.
                 self.settling.add(name)
 
-        self.tasks.spawn(lambda: requests.settle(run), done, requests.SLOW_SECONDS)
+        self.tasks.spawn(lambda: lost.settle(run), done, requests.SLOW_SECONDS)
 
     def _pump(self, now: float) -> None:
         """Feeds the followers every 50 or 200 ms, and as fast as the controller reads while they are behind."""
@@ -174,7 +175,7 @@ class Server:
         for upload in self.uploads.values():
             upload.abandon()
         for path in self.drafts.values():
-            requests.scrap(path)
+            prepare.scrap(path)
         for run in self.prepared.values():
             requests.remove_unstarted(run)
 
