@@ -17,6 +17,8 @@ STREAM = re.compile(r"(?:[0-9]{1,5}|launcher)\.(?:out|err)\Z")
 # Room for the end record on a full disk: its fixed part, and what a worker may add (tail of stderr, error file).
 RESERVE_BASE = 128 << 10
 RESERVE_WORKER = 16 << 10
+# A record has to fit into one frame to the controller (wire.MAX_HEADER).
+LARGEST_END = 4 << 20
 
 
 def check_run_id(run_id: object) -> str:
@@ -58,8 +60,6 @@ class RunDir:
         self.run_id = path.parent.name
         self.logs = path / "logs"
         self.pipes = path / "pipes"
-        self.code = path / "code"
-        self.torch = path / "torch"
         self.control = path / "control"
         self.worker = path / "worker.sh"
         self.complaints = path / "supervisor.log"
@@ -108,11 +108,13 @@ class RunDir:
             os.close(fd)
 
     def write_end(self, value: dict[str, Any], small: dict[str, Any]) -> None:
-        """Writes exit.json once, in the reserved room; ``small`` is taken where ``value`` doesn't fit on the disk."""
+        """Writes exit.json in the reserved room; ``small`` is for a disk or a frame that ``value`` doesn't fit."""
         part = self.path / "exit.part"
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             text = json.dumps(value).encode("ascii")
+            if len(text) > LARGEST_END:
+                text = json.dumps(small).encode("ascii")
             try:
                 _overwrite(fd, text)
             except OSError:

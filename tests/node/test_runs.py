@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ncclrun.node import processes
+from ncclrun.node import processes, rundir, wire
 from tests.node.client import SECONDS, TOKEN, Client, Refused
 from tests.node.conftest import again
 
@@ -71,6 +71,12 @@ def test_the_end_is_told_as_it_was(node: Client, command: str, code: int | None,
     assert rank["tail"] == "last words\n"
     assert record["launcher"] is None
     assert record["survivors"] == []
+
+
+def test_an_end_that_no_frame_could_carry_is_told_in_short(tmp_path: Path) -> None:
+    run = rundir.RunDir(tmp_path)
+    run.write_end({"error": "x" * wire.MAX_HEADER}, {"error": None})
+    assert run.end() == {"error": None}
 
 
 def test_a_failure_stops_the_others_and_is_the_only_one_not_stopped(node: Client) -> None:
