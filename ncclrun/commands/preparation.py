@@ -263,7 +263,6 @@ class Preparation:
             "code": archive.sha256 if archive else None,
             "workdir": node.workdir,
             "script": self._source.program if self._job.kind == "script" else None,
-            "module": self._source.program if self._job.kind == "module" else None,
             "python": node.python,
             "program": self._source.program if self._job.kind == "command" else None,
             "search": next((v.value for v in node.environment if v.name == "PATH"), None),

@@ -36,7 +36,6 @@ def locate(name: str, extra: str = "") -> str | None:
 
 def ask(argv: list[str], seconds: float) -> Output:
     """Runs ``argv`` in `/` without input. Raises OSError when it can't be executed."""
-    with_errors = {"encoding": "utf-8", "errors": "replace"}
     process = subprocess.Popen(  # no shell; the program is one that the user or this package names
         argv,
         stdin=subprocess.DEVNULL,
@@ -44,7 +43,8 @@ def ask(argv: list[str], seconds: float) -> Output:
         stderr=subprocess.PIPE,
         cwd="/",
         start_new_session=True,
-        **with_errors,  # type: ignore[call-overload]  # the stubs want them one by one
+        encoding="utf-8",
+        errors="replace",
     )
     try:
         out, err = process.communicate(timeout=seconds)

@@ -14,6 +14,9 @@ F_SETPIPE_SZ = 1031  # fcntl knows its name from Python 3.10 on
 MOST_BYTES = 1 << 30
 INDEX = struct.Struct(">Qd")
 INDEX_SECONDS = 0.1
+# What the end record takes of a stderr.
+RANK_TAIL = 4 << 10
+LAUNCHER_TAIL = 16 << 10
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -70,8 +73,3 @@ class Stream:
             pass  # full disk, quota, I/O error: the rest of this piece is lost, and counted below; the training goes on
         self._offset += written
         self.lost += len(data) - written
-
-    def close(self) -> None:
-        """Closes pipe and log."""
-        for fd in (self.fd, self._log, self._index):
-            os.close(fd)

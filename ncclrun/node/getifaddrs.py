@@ -80,7 +80,9 @@ def find() -> list[dict[str, Any]]:
         while entry:
             now = entry.contents
             name = os.fsdecode(now.name).split(":", 1)[0]  # `eth0:1` is an address of eth0
-            link = links.setdefault(name, _link(name, now.flags))
+            if name not in links:
+                links[name] = _link(name, now.flags)
+            link = links[name]
             address, mask = _packed(now.address), _packed(now.netmask)
             if address is not None:
                 prefix = sum(bin(octet).count("1") for octet in mask[1]) if mask else 8 * len(address[1])

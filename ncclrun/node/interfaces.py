@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from . import getifaddrs
+from .getifaddrs import IFF_LOOPBACK, IFF_RUNNING, IFF_UP
 
 SYS_NET = Path("/sys/class/net")
 RTM_GETLINK, RTM_GETADDR = 18, 22
@@ -19,7 +20,6 @@ LINK = struct.Struct("=BxHiII")
 ADDRESS = struct.Struct("=BBBBI")
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_INFO_KIND = 1, 3, 4, 18, 1
 IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
-IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40
 IFA_F_DADFAILED = 0x08
 SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
 DEEPEST_STACK = 8

@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from . import machine, processes, rundir, stopping
-
-TAIL = 4 << 10
-LAUNCHER_TAIL = 16 << 10
+from . import drain, machine, processes, rundir, stopping
 
 
 def sweep(run_id: str, token: str | None, kill: bool) -> list[dict[str, object]]:
@@ -40,7 +37,7 @@ def _tail(run: rundir.RunDir, stream: str, size: int) -> str:
 
 def _rank(run: rundir.RunDir, local_rank: int) -> dict[str, Any]:
     unknown = dict.fromkeys(("pid", "code", "signal", "started_at", "ended_at", "error"))
-    tail = _tail(run, f"{local_rank}.err", TAIL)
+    tail = _tail(run, f"{local_rank}.err", drain.RANK_TAIL)
     return {"local_rank": local_rank, **unknown, "stopped": False, "tail": tail}
 
 
@@ -60,7 +57,7 @@ def settle(run: rundir.RunDir) -> dict[str, Any]:
         "ended_at": time.time(),
         "launcher": None,
         "ranks": [_rank(run, local_rank) for local_rank in range(facts["nproc"])],
-        "launcher_tail": _tail(run, "launcher.err", LAUNCHER_TAIL),
+        "launcher_tail": _tail(run, "launcher.err", drain.LAUNCHER_TAIL),
         "stop": None,
         "survivors": processes.describe(survivors),
         "lost_bytes": {},

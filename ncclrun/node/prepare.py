@@ -111,7 +111,8 @@ def _disk_faults(path: Path) -> Iterator[None]:
 
 
 def disk_full(path: Path) -> Refusal:
-    return Refusal("disk_full", f"the disk of {path} is full (64 MiB are needed)", f"df -h {path}")
+    """The refusal where a run would have no room."""
+    return Refusal("disk_full", f"the disk of {path} is full ({LEAST_FREE >> 20} MiB are needed)", f"df -h {path}")
 
 
 def _check_free(state: Path) -> int:

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from . import drain, kernel, oom, processes, ranks, rundir, spawn, stopping, tasks
 from .refusal import Refusal
 
-RANK_TAIL = 4 << 10
-LAUNCHER_TAIL = 16 << 10
 POLL_SECONDS = 0.02
 # For torchrun to end when all its workers have: it only has its report to write.
 LAUNCHER_SECONDS = 5.0
@@ -79,14 +77,14 @@ class Supervisor:
                 for stream in ("out", "err"):
                     name = f"{rank}.{stream}"
                     # For both directions: it stays open while workers come and go.
-                    self._drain(name, os.open(self._run.pipes / name, os.O_RDWR | os.O_CLOEXEC), RANK_TAIL)
+                    self._drain(name, os.open(self._run.pipes / name, os.O_RDWR | os.O_CLOEXEC), drain.RANK_TAIL)
         self._say("starting")
 
     def start(self) -> None:
         """Starts every program; refuses with `exec_failed`, what runs by then is stopped by the loop."""
         for program in self._programs:
             label = "launcher" if program.local_rank is None else str(program.local_rank)
-            keep = LAUNCHER_TAIL if program.local_rank is None else RANK_TAIL
+            keep = drain.LAUNCHER_TAIL if program.local_rank is None else drain.RANK_TAIL
             ends = {}
             for stream in ("out", "err"):
                 read, ends[stream] = os.pipe()

@@ -131,7 +131,7 @@ class Client:
     def prepare(self, run_id: str, **more: Any) -> dict[str, Any]:
         """A run of one `exec` worker, unless ``more`` says otherwise."""
         usual = {"node_rank": 0, "nproc": 1, "launcher": "exec", "code": None, "workdir": None, "script": None}
-        request = {**usual, "module": None, "python": "", "listen": None, "token": TOKEN, **more}
+        request = {**usual, "python": "", "listen": None, "token": TOKEN, **more}
         return self.call("prepare", run_id=run_id, **request)
 
     def start(self, run_id: str, *commands: list[str], **more: Any) -> dict[str, Any]:
