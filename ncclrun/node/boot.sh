@@ -1,5 +1,8 @@
 { # One compound command: a shell must read it whole before it says "ready", so that it swallows nothing of what follows.
-  nr_try='import sys, ctypes, fcntl, hashlib, json, selectors, socket, struct, tarfile, zlib; sys.exit(sys.version_info < (3, 8))'
+  # Looks for what the node part imports, and imports only what is not Python's own source: a quarter of the time.
+  nr_try='import sys, _ctypes, _socket, _struct, fcntl, select, zlib, _frozen_importlib_external as machinery
+wanted = "ctypes hashlib json selectors socket struct tarfile".split()
+sys.exit(sys.version_info < (3, 8) or None in map(machinery.PathFinder.find_spec, wanted))'
   # Names begin with nr_: one that the login environment exports would reach the training changed.
   # Bytes are taken from descriptor 0 as counted, never more: behind the package come frames.
   nr_boot='import os, sys, json, zlib
