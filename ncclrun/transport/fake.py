@@ -10,7 +10,7 @@ from typing import Any
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NodeRefused
 from ncclrun.node.wire import PROTOCOL, Decoder, encode
-from ncclrun.transport.session import READY, boot_script
+from ncclrun.transport.boot import READY, boot_script
 
 Request = dict[str, Any]
 Reply = Mapping[str, Any] | Callable[[Request, bytes], Mapping[str, Any]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncclrun.transport import session
+from ncclrun.transport import boot
 from ncclrun.transport.ssh import SshTransport
 from tests.transport.servers import SSHD, Lab
 from tests.transport.standin import package
@@ -39,4 +39,4 @@ def transport() -> Iterator[SshTransport]:
 @pytest.fixture
 def standin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes run the stand-in instead of the real node part."""
-    monkeypatch.setattr(session, "package", package)
+    monkeypatch.setattr(boot, "package", package)
