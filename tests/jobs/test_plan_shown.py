@@ -188,7 +188,7 @@ class TestJson:
         bench.script("")
         valid(bench.run("launch", "--dry-run", "--json", bench.file, "worker.py"))
 
-    def test_ping_and_logs(self, bench: Bench, valid: Callable[[Done], None]) -> None:
+    def test_ping(self, bench: Bench, valid: Callable[[Done], None]) -> None:
         valid(bench.run("ping", "--json", bench.file))
         bench.yaml(nodes={1: {"port": 1}, 2: {"python": "/nowhere/python"}})
         valid(bench.run("ping", "--json", bench.file))
