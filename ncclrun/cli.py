@@ -42,6 +42,7 @@ HOSTS = typer.Option("--hosts", help="Hosts in place of CLUSTER: a,b,user@c:2222
 NODES = typer.Option("--nodes", help="Only these nodes: names, ranges, indexes, !x to leave out.", metavar="SEL")
 JSON = typer.Option("--json", help="One JSON event a line on stdout.", callback=_note_json)
 ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
+OPEN_RUN = typer.Argument(metavar="[RUN]", help="Run id; by default the last that has not ended.")
 CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
 
 LEAVE_LEVEL = 3
@@ -59,6 +60,11 @@ class LaunchCommand(TyperCommand):
         parser = self.make_parser(ctx)
         options, _, _ = parser.parse_args(args=list(args))
         rest = list(options.get("words") or ())
+        if rest[1:] and rest[0].endswith(".py") and "hosts" not in options:
+            from ncclrun.model.errors import UsageError
+
+            fix = f"ncclrun launch CLUSTER {rest[0]} …"
+            raise UsageError(f"{rest[0]} is a script, not a cluster file, which comes first", fix=fix)
         if rest and "hosts" not in options:
             script = parser.parse_args(args=rest[1:])[0].get("words") or ()
             before, between = args[: len(args) - len(rest)], rest[1 : len(rest) - len(script)]
@@ -190,7 +196,7 @@ def logs(
 
 @app.command()
 def stop(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Run id; the last run by default.")] = None,
+    run: Annotated[str | None, OPEN_RUN] = None,
     kill: Annotated[bool, typer.Option("--kill", help="SIGKILL at once, without the grace.")] = False,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
@@ -203,12 +209,12 @@ def stop(
     from ncclrun.commands.rejoin import stop as command
 
     with _signals() as control, _transport(ask_pass, None) as transport:
-        _show(command(find_run(run), transport, control, kill=kill), json=json)
+        _show(command(find_run(run, going=True), transport, control, kill=kill), json=json)
 
 
 @app.command()
 def attach(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Run id; the last run by default.")] = None,
+    run: Annotated[str | None, OPEN_RUN] = None,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
@@ -220,7 +226,7 @@ def attach(
     from ncclrun.commands.rejoin import attach as command
 
     with _signals() as control, _transport(ask_pass, None) as transport:
-        _show(command(find_run(run), transport, control), json=json)
+        _show(command(find_run(run, going=True), transport, control), json=json)
 
 
 @app.command()

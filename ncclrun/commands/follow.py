@@ -25,6 +25,8 @@ Message = tuple[int, int, dict[str, Any], bytes]
 Connect = Callable[[Node, Callable[[Node, dict[str, Any], bytes], None]], Session]
 """Opens a new session to a node, for a link that broke."""
 
+WORKERS_OVER = "all workers have ended"
+"""The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 LEASE = 30.0
 """Seconds that a node may be unreachable before the run counts as broken there; its workers go on meanwhile."""
 BATCH = 1000
@@ -48,6 +50,8 @@ class Member:
     generation: int = 0
     offsets: dict[str, int] = field(default_factory=dict)
     lines: dict[str, LineAssembler] = field(default_factory=dict)
+    workers_over: bool = False
+    """All its workers have ended by themselves; only the launcher is left."""
     state: NodeStateName = "running"
     record: dict[str, Any] | None = None
     lost: str | None = None
@@ -108,6 +112,7 @@ class Follower:
         token: str,
         timeout: float | None = None,
         tail: int | None = None,
+        settle: float = 0.0,
     ) -> None:
         self.run_id = run_id
         self.members = members
@@ -120,6 +125,9 @@ class Follower:
         self._token = token
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._pressed = 0
+        # A run that is taken up may have ended long ago: what the nodes know is heard before anything is asked of them.
+        self._settled = time.monotonic() + settle
+        self._held: tuple[str, How] | None = None
         self._told_of_disk = False
         self._reconnected: queue.SimpleQueue[tuple[Member, int, Session | NcclrunError]] = queue.SimpleQueue()
 
@@ -133,6 +141,7 @@ class Follower:
                 yield from self._take(*message)
             yield from self._reconnections()
             yield from self._watch_links()
+            yield from self._watch_held()
             yield from self._watch_user()
             yield from self._watch_deadlines()
             if self._control.detach or self._control.level > 2:
@@ -155,6 +164,8 @@ class Follower:
         if generation != member.generation or member.over:
             return
         kind = header.get("ev")
+        if kind == "state":
+            member.workers_over = header.get("reason") == WORKERS_OVER
         if kind == "log":
             yield from self._log(member, header, body)
         elif kind == "state" and header["state"] != member.state:
@@ -186,8 +197,10 @@ class Follower:
         lines = member.lines.setdefault(stream, LineAssembler())
         whole = lines.feed(body)
         if whole is not None:
-            # After a failure or a stop torchrun prints a traceback of its own on every node.
-            folded = place.rank is None and (member.asked is not None or member.state == "stopping")
+            # After a failure or a stop torchrun prints a traceback of its own on every node; after a good end too,
+            # where the master's torchrun went first.
+            told = member.asked is not None or member.state == "stopping" or member.workers_over
+            folded = place.rank is None and told
             yield _log_event(member, place, header["time"], whole, folded=folded)
         if lines.partial:
             yield _log_event(member, place, header["time"], lines.partial, partial=True)
@@ -202,13 +215,16 @@ class Follower:
     def _end(self, member: Member, record: dict[str, Any]) -> Iterator[Event]:
         member.record = record
         yield from self._flush(member)
-        yield self._enter(member, "ended", str(record.get("reason", "")))
+        ended_at = record.get("ended_at")
+        since = None if ended_at is None else float(ended_at) - member.clock_offset
+        yield self._enter(member, "ended", str(record.get("reason", "")), since)
         if record.get("reason") != "finished":
             yield from self.stop_all(f"{_first_bad(member, record)} on {member.node.name}", "term")
 
-    def _enter(self, member: Member, state: NodeStateName, reason: str) -> NodeState:
+    def _enter(self, member: Member, state: NodeStateName, reason: str, since: float | None = None) -> NodeState:
         member.state = state
-        since = member.lost_at if state == "unknown" and member.lost_at else time.time()
+        if since is None:
+            since = member.lost_at if state == "unknown" and member.lost_at else time.time()
         return NodeState(node=member.node.name, node_rank=member.node_rank, state=state, since=since, reason=reason)
 
     # --- links
@@ -311,7 +327,10 @@ class Follower:
     # --- stopping
 
     def stop_all(self, reason: str, how: How) -> Iterator[Event]:
-        """Asks every member to stop; see ``stop``."""
+        """Asks every member to stop; see ``stop``. While a run that was taken up settles, the first reason is kept."""
+        if time.monotonic() < self._settled:
+            self._held = self._held or (reason, how)
+            return
         yield from self.stop(self.members, reason, how)
 
     def stop(self, members: Sequence[Member], reason: str, how: How) -> Iterator[Event]:
@@ -339,6 +358,11 @@ class Follower:
             self._pressed = level
             self._blame("user")
             yield from self.stop_all("interrupted", "term" if level == 1 else "kill")
+
+    def _watch_held(self) -> Iterator[Event]:
+        if self._held is not None and time.monotonic() >= self._settled:
+            (reason, how), self._held = self._held, None
+            yield from self.stop_all(reason, how)
 
     def _blame(self, who: StoppedBy) -> None:
         """Notes who ended the run, unless something had failed before."""

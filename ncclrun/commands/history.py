@@ -120,13 +120,17 @@ class RunDir:
             self.path.rmdir()
 
 
-def find_run(run_id: str | None) -> RunDir:
-    """The named run, or the newest; raises UsageError with what there is."""
+def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
+    """The named run, or the newest; raises UsageError with what there is.
+
+    ``going``: rather the newest whose end is not known here, for who wants to stop or follow it.
+    """
     runs = sorted(_runs(), key=lambda run: ((run.path / "run.json").stat().st_mtime_ns, run.run_id))
     if run_id is None:
         if not runs:
             raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
-        return runs[-1]
+        open_runs = [run for run in runs if not (run.read("end.json") or {}).get("complete")] if going else []
+        return (open_runs or runs)[-1]
     for run in runs:
         if run.run_id == run_id:
             return run

@@ -78,6 +78,8 @@ def _endpoints(nodes: tuple[Node, ...], facts: dict[int, NodeFacts]) -> tuple[di
     """The choice among the nodes that answered, or why there is none, and then that among those not to blame."""
     failure: PlanError | None = None
     ranks = sorted(facts)
+    if len(ranks) < len(nodes) and len({fact.machine for fact in facts.values()}) < 2:
+        return {}, None  # alone it would take its loopback, which it will not once the others are there
     while ranks:
         try:
             chosen = choose_endpoints([nodes[rank] for rank in ranks], [facts[rank] for rank in ranks])

@@ -17,6 +17,9 @@ from ncclrun.model.events import Ended, Event, Log, RunCreated, Unreachable
 from ncclrun.transport.base import Transport
 from ncclrun.transport.session import Session
 
+SETTLE = 1.0
+"""Seconds in which the nodes of a run that is taken up say what they know, before anything is asked of them."""
+
 
 def stop(run: RunDir, transport: Transport, control: Control, *, kill: bool = False) -> Iterator[Event]:
     """Stops a run on all its nodes and waits for each node's word; Ended has 0 when all confirmed, 255 otherwise."""
@@ -71,6 +74,7 @@ def _rejoin(
         cluster=str(record.get("cluster", "")),
         directory=str(run.path),
         nnodes=len(specs),
+        resumed=True,
         nodes=tuple(node.name for node in specs),
     )
     try:
@@ -105,6 +109,7 @@ def _rejoin(
             reopen(transport),
             token=str(record["token"]),
             tail=0 if how is not None else None,
+            settle=SETTLE,
         )
         if how is not None:
             yield from follower.stop_all("ncclrun stop", "kill" if how == "kill" else "term")
@@ -127,9 +132,15 @@ def _rejoin(
         run_id=run.run_id,
         exit_code=outcome.exit_code,
         reason=outcome.reason,
-        seconds=time.time() - began,
+        seconds=_ended_at(members) - began,
         nodes=outcome.nodes,
         cause=outcome.cause,
         victims=outcome.victims,
         directory=str(run.path),
     )
+
+
+def _ended_at(members: list[Member]) -> float:
+    """When the last node ended, on our clock; now where one's end is not known."""
+    ends = [m.record["ended_at"] - m.clock_offset for m in members if m.record and m.record.get("ended_at")]
+    return max(ends) if len(ends) == len(members) else time.time()

@@ -61,7 +61,9 @@ def scan(cluster: ClusterSpec, transport: SshTransport) -> Iterator[Shown | NotS
                 gateway = target.gateway.label
                 message = f"{target.label}: stands behind the gateway {gateway}, whose key is not trusted yet"
                 yield NotSeen(target, HostError("gateway", message, fix=f"accept the key of {gateway}, then again"))
-        for target, keys in for_all(ready, lambda _, each: transport.scan(each)):
+        answers = dict(for_all(ready, lambda _, each: transport.scan(each)))
+        for target in ready:  # in the file's order, whoever answered first
+            keys = answers[target]
             if isinstance(keys, NcclrunError):
                 yield NotSeen(target, keys)
                 continue

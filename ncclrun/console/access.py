@@ -63,7 +63,8 @@ def _confirm(question: str, out: Output) -> None:
     """Returns on yes; raises UsageError on anything else, and where nobody can be asked."""
     if not sys.stdin.isatty():
         raise UsageError(
-            "nothing was written: this is no terminal to ask at", fix="compare the fingerprints, then --yes"
+            "nothing was written: this is no terminal to ask at",
+            fix="compare the fingerprints, then the same command with --yes",
         )
     out.write(f"{question} Compare the fingerprints first. [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

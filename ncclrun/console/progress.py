@@ -37,6 +37,7 @@ class Progress:
         self._networks: dict[str, list[str]] = {}
         """Interfaces by the reason for them."""
         self._states: dict[str, str] = {}
+        self._resumed = False
         self._missing = 0
         self._told: list[Unreachable | Refused] = []
         """Nodes that can't take part, until all of a kind were heard: their reasons are often the same."""
@@ -93,6 +94,7 @@ class Progress:
 
     def _run(self, event: RunCreated) -> list[Note]:
         self._nodes = list(event.nodes)
+        self._resumed = event.resumed
         self._enter("connecting", list(event.nodes))
         return [Note("info", f"run {event.run_id} on {event.cluster}: {count(event.nnodes, 'node')}")]
 
@@ -102,7 +104,7 @@ class Progress:
         if self._missing:
             return []
         took = duration(self._clock() - self._since)
-        self._enter("asking", list(self._nodes))
+        self._enter("" if self._resumed else "asking", list(self._nodes))
         return [Note("info", f"{count(len(self._nodes), 'node')} connected in {took}")]
 
     def _absent(self) -> list[Note]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncclrun.console.notes import Level, Note, render
+from ncclrun.console.notes import Level, Note, problem, render
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import duration, place
 from ncclrun.model.events import Cause, Ended, NodeSummary
@@ -71,7 +71,10 @@ def _verdict(event: Ended) -> list[Note]:
     unconfirmed = [node.node for node in event.nodes if not node.confirmed]
     notes = []
     if unconfirmed:
-        notes.append(Note("warning", f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"))
+        text = f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"
+        notes += problem("warning", text, f"ncclrun stop {event.run_id}   (once the host answers)")
     level: Level = "good" if event.exit_code == 0 else "info"
     after = f" after {duration(event.seconds)}" if event.seconds else ""
+    if event.nodes and event.cause is None and event.exit_code:
+        notes.append(Note("info", f"all logs: {event.directory}, shown by  ncclrun logs {event.run_id}"))
     return [*notes, Note(level, f"{event.reason}{after}, exit code {event.exit_code}")]

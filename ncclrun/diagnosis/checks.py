@@ -79,7 +79,8 @@ def _python_problems(facts: NodeFacts, torch_needed: bool) -> list[Problem]:
             Problem(
                 code="no_torch",
                 message=f"torch is not installed in {python.executable} (Python {python.version})",
-                fix=f"on that host:  {shlex.quote(python.executable)} -m pip install torch",
+                fix="set launch.python to the Python that has torch, or install it:  "
+                f"{shlex.quote(python.executable)} -m pip install torch",
             )
         ]
     return []

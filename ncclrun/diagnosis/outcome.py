@@ -8,13 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at
+from ncclrun.diagnosis.stderr import tells_of_another
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_TIMEOUT
 from ncclrun.model.events import Cause, NodeSummary
 from ncclrun.model.outcome import NodeEnd, Outcome, Reason, StoppedBy
 
+_TRAVELS = "Did it travel? The script's directory does, less what .gitignore names, and is the working directory there."
 _HINTS = {
     "SIGSEGV": "A crash in native code: --env PYTHONFAULTHANDLER=1 shows the Python lines that led there.",
     "SIGBUS": "Often a full /dev/shm: look at `df -h /dev/shm` on that host.",
+    "FileNotFoundError": _TRAVELS,
+    "ModuleNotFoundError": _TRAVELS,
     "SIGKILL": "ncclrun did not send it: the kernel's out-of-memory killer or a person did; see `dmesg` there.",
 }
 _NAMED = 3
@@ -67,8 +71,12 @@ def _cause(failure: Failure) -> Cause:
         exception=failure.exceptions[-1] if failure.exceptions else "",
         tail=failure.tail,
         time=failure.at if math.isfinite(failure.at) else None,
-        hint=_OUT_OF_MEMORY if out_of_memory(failure) else _HINTS.get(name, ""),
+        hint=_OUT_OF_MEMORY if out_of_memory(failure) else _HINTS.get(name or _exception_type(failure), ""),
     )
+
+
+def _exception_type(failure: Failure) -> str:
+    return failure.exceptions[-1].partition(":")[0] if failure.exceptions else ""
 
 
 def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> list[str]:
@@ -78,8 +86,14 @@ def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
     mine = [failure for failure in failures if failure is not cause]
     silent = [failure for failure in mine if _is_silent(failure)]
     loud = [failure for failure in mine if not _is_silent(failure)]
-    stopped = {f.rank for f in silent if f.rank is not None} | _stopped_unseen(end)
-    texts = [f"{_ranks(sorted(stopped))} on {end.node} stopped"] if silent or stopped else []
+    # A stop may catch one in the slow end of a program that its own exception is ending: that is worth knowing.
+    torn = [f for f in silent if f.exceptions and not tells_of_another(f.exceptions)]
+    stopped = {f.rank for f in silent if f.rank is not None and f not in torn} | _stopped_unseen(end)
+    texts = [f"{_ranks(sorted(stopped))} on {end.node} stopped"] if stopped or (silent and not torn) else []
+    if torn:
+        same = cause is not None and all(f.exceptions[-1:] == cause.exceptions[-1:] for f in torn)
+        what = "raised the same" if same else f"was ending too ({_short(torn[0].exceptions[-1])})"
+        texts.append(f"{_ranks([f.rank for f in torn if f.rank is not None])} on {end.node} {what}")
     if loud:
         said = loud[0].exceptions[-1] if loud[0].exceptions else loud[0].how
         texts.append(f"{_ranks([f.rank for f in loud if f.rank is not None])} on {end.node} failed ({_short(said)})")

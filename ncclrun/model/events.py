@@ -19,6 +19,8 @@ class RunCreated:
     directory: str
     nnodes: int
     nodes: tuple[str, ...] = ()
+    resumed: bool = False
+    """It was started before, and is taken up by `attach` or `stop`."""
     """Names in order of node_rank."""
 
 
@@ -37,7 +39,11 @@ class Connected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unreachable:
-    """A host could not be reached, or not be talked to (``reason`` is a fixed word, see errors.HostError)."""
+    """A host could not be reached, or not be talked to.
+
+    ``reason``: ``refused``, ``timeout``, ``no_route``, ``name``, ``unknown_key``, ``changed_key``, ``revoked_key``, ``auth``,
+    ``gateway``, ``protocol``, ``shell``, ``no_python``, ``lost``.
+    """
 
     event: ClassVar[str] = "unreachable"
     node: str
@@ -112,7 +118,10 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeState:
-    """A node's state changed, as far as known here; ``since`` is seconds of Unix time on this machine's clock."""
+    """A node's state changed, as far as known here; ``since`` is seconds of Unix time on this machine's clock.
+
+    A node that is lost stays ``unknown``. ``reason`` is for people.
+    """
 
     event: ClassVar[str] = "node"
     node: str
@@ -186,7 +195,10 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeSummary:
-    """A row of the closing table; ``confirmed``: the node itself said that nothing of the run lives there."""
+    """A row of the closing table; ``confirmed``: the node itself said that nothing of the run lives there.
+
+    ``state``: ``finished``, ``failed``, ``stopped``, ``lost``, ``rebooted``, ``not started``, ``unknown``, ``running``.
+    """
 
     node: str
     node_rank: int
@@ -201,7 +213,11 @@ class NodeSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """The end of the command: the exit code and why."""
+    """The end of the command: the exit code and why.
+
+    ``reason`` of a run that was started: ``finished``, ``failed``, ``stopped``, ``timeout``, ``lost``, ``left running``;
+    else a sentence.
+    """
 
     event: ClassVar[str] = "end"
     run_id: str

@@ -33,11 +33,18 @@ def _gateway(text: str) -> str:
     return text
 
 
+def _apart(user: str, host: str) -> str:
+    """``host: box, user: root, port: 22``, each as a field of its own."""
+    name, colon, port = host.rpartition(":")
+    one_colon = colon and ":" not in name and port.isdigit()
+    return f"host: {name if one_colon else host}, user: {user}" + (f", port: {port}" if one_colon else "")
+
+
 def _host_pattern(text: str) -> str:
     target = text[1:-1] if re.fullmatch(r"\[[^\]]*:[^\]]*\]", text) else text  # brackets of an IPv6 literal
     if "@" in target:
         user, _, host = target.rpartition("@")
-        raise ValueError(f"write the user apart: host: {host}, user: {user}")
+        raise ValueError(f"write user and host apart: {_apart(user, host)}")
     plain = re.sub(r"\[[^\[\]:]*\]", "0", target)  # a range stands for digits
     if "[" not in plain and "]" not in plain:  # what is wrong with a bracket is said where ranges expand
         check_host(plain)

@@ -128,7 +128,7 @@ def _check_unused(state: Path, order: Order) -> None:
         if other or part.path.name == order.directory:
             raise Refusal(
                 "run_exists",
-                f"a run named {order.run_id} is on this machine already: {part.path}",
+                f"a run named {order.run_id} is on that host already: {part.path}",
                 "leave --run-id out, or give another",
             )
 
@@ -151,7 +151,7 @@ def _working_directory(order: Order, final: Path) -> Path:
         if not path.is_absolute():
             raise Refusal("no_workdir", f"workdir {order.workdir} is not absolute", "write it from / or ~ on")
         if not path.is_dir():
-            raise Refusal("no_workdir", f"workdir {path} is no directory here", fix)
+            raise Refusal("no_workdir", f"workdir {path} is no directory there", fix)
         if not os.access(path, os.W_OK | os.X_OK):
             raise Refusal("no_workdir", f"workdir {path} can't be written by {machine.user()}", fix)
         return path
@@ -270,7 +270,7 @@ def build(state: Path, order: Order, path: Path, cache: archive.Cache) -> dict[s
             (path / "code").mkdir(mode=0o700)
             if order.code is not None:
                 if not cache.has(order.code):
-                    raise Refusal("no_code", f"the code archive {order.code} is not here", "run the command again")
+                    raise Refusal("no_code", f"the code archive {order.code} is not there", "run the command again")
                 archive.unpack(cache.path(order.code), path / "code")
             there = path / "code" if cwd == final / "code" else cwd
             digest = _script_hash(order, there)

@@ -85,7 +85,7 @@ def probe(name: str) -> dict[str, str]:
     """The fields of PythonFacts. An empty ``version``, or one below 3.8, comes with ``error``."""
     path = commands.locate(name)
     if path is None:
-        return _failed(name, f"{name} is not on this machine, or not executable")
+        return _failed(name, f"{name} is not on that host, or no program")
     try:
         output = commands.ask([path, "-c", PROGRAM], SECONDS)
     except OSError as error:

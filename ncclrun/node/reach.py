@@ -16,8 +16,8 @@ WORDS = {
     errno.ECONNREFUSED: ("refused", "the connection was refused: nothing listens there, or a firewall rejects it"),
     errno.EHOSTUNREACH: ("no_route", "there is no route to that host"),
     errno.ENETUNREACH: ("no_route", "there is no route to that network"),
-    errno.EACCES: ("no_route", "a firewall on this machine forbids the connection"),
-    errno.EPERM: ("no_route", "a firewall on this machine forbids the connection"),
+    errno.EACCES: ("no_route", "a firewall on that host forbids the connection"),
+    errno.EPERM: ("no_route", "a firewall on that host forbids the connection"),
     errno.ETIMEDOUT: ("timeout", "no answer came: a firewall drops the packets, or the address lies elsewhere"),
     errno.ECONNRESET: ("refused", "the connection was reset"),
 }

@@ -170,5 +170,5 @@ def find(state: Path, run_id: str, node_rank: int) -> RunDir:
     """A node's part of a run; refuses with `unknown_run`. The newest of several (a restart lies between them)."""
     parts = [part for part in here(state, check_run_id(run_id)) if part.node_rank == node_rank]
     if not parts:
-        raise Refusal("unknown_run", f"run {run_id} has no node_rank {node_rank} on this machine")
+        raise Refusal("unknown_run", f"run {run_id} has no node_rank {node_rank} on that host")
     return max(parts, key=lambda part: float(part.run()["prepared_at"]))

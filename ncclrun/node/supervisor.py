@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from . import drain, kernel, oom, processes, ranks, rundir, spawn, stopping, tasks
 from .refusal import Refusal
 
+WORKERS_OVER = "all workers have ended"
 POLL_SECONDS = 0.02
 # For torchrun to end when all its workers have: it only has its report to write.
 LAUNCHER_SECONDS = 5.0
@@ -48,6 +49,7 @@ class Supervisor:
         self._ending = stopping.Ending(self._facts["cookie"], self._living)
         self._stop: dict[str, Any] | None = None
         self._failed = False
+        self._over = False
         self._detail = ""
         self._started_at = time.time()
         self._oom = oom.kills()
@@ -166,6 +168,9 @@ class Supervisor:
                 self._failed = True
                 self._ending.expect(self._terms.grace)
                 self._say("stopping", self._how(bad[0]))
+        if not (self._over or self._terms.restarts or self._ending.stopping) and watch.all_ended(self._facts["nproc"]):
+            self._over = True
+            self._say("running", WORKERS_OVER)
         if self._ending.stage == "terminating" and watch.all_ended(self._facts["nproc"]):
             # It may wait in vain for other nodes: its exit barrier hears no signal.
             self._ending.expect(LAUNCHER_SECONDS)
@@ -187,7 +192,7 @@ class Supervisor:
         *lines, self._orders = self._orders.split(b"\n")
         for line in lines:
             order = json.loads(line.decode("utf-8"))
-            self._asked(order["how"], float(order["grace"]), "asked to stop")
+            self._asked(order["how"], float(order["grace"]), "a stop was asked for")
 
     def _asked(self, how: str, grace: float, why: str) -> None:
         if self._stop is None:
