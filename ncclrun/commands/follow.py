@@ -134,8 +134,12 @@ class Follower:
     def events(self) -> Iterator[Event]:
         """Runs until every member is over, or the user left."""
         for member in self.members:
-            if member.session is not None and not member.over:
+            if member.over:
+                continue
+            if member.session is not None:
                 yield from self._ask_to_follow(member)
+            else:
+                yield from self._link_lost(member, "unreachable")
         while not all(member.over for member in self.members):
             for message in self._received(0.1):
                 yield from self._take(*message)

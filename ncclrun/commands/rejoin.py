@@ -80,7 +80,8 @@ def _rejoin(
     try:
         for event in connect(specs, transport, inbox_sink(specs, inbox), control, sessions):
             yield event
-            if isinstance(event, Unreachable):
+            # What is to be stopped is stopped now, or unconfirmed; what is followed may come back.
+            if isinstance(event, Unreachable) and how is not None:
                 lost[event.node_rank] = event.message
         for known, row in zip(nodes, record["nodes"], strict=True):
             member = Member(
@@ -113,6 +114,8 @@ def _rejoin(
         )
         if how is not None:
             yield from follower.stop_all("ncclrun stop", "kill" if how == "kill" else "term")
+        elif gone := next((member for member in members if member.rebooted), None):
+            yield from follower.stop_all(f"{gone.node.name} is lost: {gone.lost}", "term")
         yield from follower.events()
     finally:
         writer.close()

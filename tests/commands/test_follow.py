@@ -137,3 +137,26 @@ def test_a_link_that_was_found_for_one_that_broke_again_meanwhile_is_not_taken()
     assert not fresh.closed.is_set()
     assert alone.record is not None
     assert alone.asked is None
+
+
+def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(follow, "LEASE", 0.2)
+    inbox: Any = queue.SimpleQueue()
+
+    class Obedient(Scripted):
+        def post(self, do: str, **_: Any) -> None:
+            super().post(do)
+            inbox.put((0, 0, {"ev": "end", "record": {"reason": "stopped", "ranks": []}}, b""))
+
+    living = Obedient()
+    members = [member(0, living), member(1, Scripted())]
+    members[1].session = None
+
+    def no_way(*_: Any) -> Session:
+        raise HostError("timeout", "no answer")
+
+    list(Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events())
+    assert members[1].lost == "unreachable for 0 s (no answer)"
+    assert living.asked == ["follow", "stop"]
