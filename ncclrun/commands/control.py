@@ -32,4 +32,4 @@ class Control:
     def check(self) -> None:
         """Raises Interrupted when anything was asked."""
         if self.stopped():
-            raise Interrupted("interrupted before anything was started")
+            raise Interrupted("interrupted")

@@ -41,8 +41,8 @@ class Connected:
 class Unreachable:
     """A host could not be reached, or not be talked to.
 
-    ``reason``: ``refused``, ``timeout``, ``no_route``, ``name``, ``unknown_key``, ``changed_key``, ``revoked_key``, ``auth``,
-    ``gateway``, ``protocol``, ``shell``, ``no_python``, ``lost``.
+    ``reason``: ``refused``, ``timeout``, ``no_route``, ``name``, ``unknown_key``, ``changed_key``, ``revoked_key``,
+    ``auth``, ``gateway``, ``protocol``, ``shell``, ``no_python``, ``lost``.
     """
 
     event: ClassVar[str] = "unreachable"
@@ -215,8 +215,8 @@ class NodeSummary:
 class Ended:
     """The end of the command: the exit code and why.
 
-    ``reason`` of a run that was started: ``finished``, ``failed``, ``stopped``, ``timeout``, ``lost``, ``left running``;
-    else a sentence.
+    ``reason`` of a run that was started: ``finished``, ``failed``, ``stopped``, ``timeout``, ``lost`` or
+    ``left running``; else a sentence.
     """
 
     event: ClassVar[str] = "end"

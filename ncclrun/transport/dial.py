@@ -20,6 +20,7 @@ Family = Literal["any", "inet", "inet6"]
 Address = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 
 PROXY_TAIL = 2048
+PRIVATE = ("NCCLRUN_SSH_PASSWORD",)
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 
@@ -127,6 +128,11 @@ def tcp_error(label: str, host: str, port: int, error: OSError, deadline: Deadli
     return HostError("no_route", f"{where}: {error.strerror or error}")
 
 
+def child_environment() -> dict[str, str]:
+    """Our environment for the processes that we start, without what is ours alone."""
+    return {name: value for name, value in os.environ.items() if name not in PRIVATE}
+
+
 class Proxy:
     """A ProxyCommand's process, spoken to through ``socket``, a real socket: its death is an end of stream.
 
@@ -143,6 +149,7 @@ class Proxy:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=self._errors,
+                env=child_environment(),
                 start_new_session=True,
             )
         except OSError:

@@ -18,7 +18,7 @@ import netifaces
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError
-from ncclrun.transport.dial import look_up
+from ncclrun.transport.dial import child_environment, look_up
 
 SEND_SECONDS = 30.0
 STATUS_SECONDS = 0.5
@@ -26,7 +26,6 @@ STDERR_TAIL = 8192
 NAME_SECONDS = 3.0
 _TICK_MS = 200
 _PIECE = 1 << 16
-_PRIVATE = ("NCCLRUN_SSH_PASSWORD",)
 ADDRESSES_SECONDS = 10.0
 """How long a look at this machine's addresses counts: each takes 100 ms where there are 80 interfaces (containers'
 say), and every node asks."""
@@ -82,7 +81,6 @@ class LocalChannel:
     def __init__(self, label: str) -> None:
         self._label = label
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close()
-        environment = {k: v for k, v in os.environ.items() if k not in _PRIVATE}
         try:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-s"],
@@ -91,7 +89,7 @@ class LocalChannel:
                 stderr=self._errors,
                 bufsize=0,
                 cwd=Path.home() if Path.home().is_dir() else "/",  # where a login would start
-                env=environment,
+                env=child_environment(),
                 start_new_session=True,
             )
         except OSError as error:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fabric import Config, Connection
@@ -19,7 +20,7 @@ from paramiko import ChannelException, SSHException
 from paramiko.config import SSHConfig
 
 from ncclrun.model.cluster import Node, Ssh
-from ncclrun.model.errors import HostError
+from ncclrun.model.errors import HostError, UsageError
 from ncclrun.transport.attempt import Attempt, Dropped, StrictPolicy, host_key
 from ncclrun.transport.auth import Keys, Login, Password
 from ncclrun.transport.dial import Deadline, Proxy, dial
@@ -95,6 +96,7 @@ class SshTransport:
     """
 
     def __init__(self, password: Password = None, *, cluster: str = "CLUSTER") -> None:
+        _need_home()
         self._password = password
         self._cluster = cluster
         self._resolver = Resolver()
@@ -293,6 +295,14 @@ class SshTransport:
         with self._lock:
             self._links.pop(link, None)
         link.close()
+
+
+def _need_home() -> None:
+    """Keys, known_hosts and ssh_config lie there; raises UsageError for a user without one."""
+    try:
+        Path.home()
+    except RuntimeError as error:
+        raise UsageError("this user has no home directory", fix="export HOME=DIR, with your .ssh in it") from error
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from ncclrun.model.errors import UsageError
+from ncclrun.transport.dial import child_environment
 
 MAX_DEPTH = 16
 EXEC_SECONDS = 10.0
@@ -197,6 +198,7 @@ class SshConfig:
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
+                        env=child_environment(),
                         start_new_session=True,
                         timeout=EXEC_SECONDS,
                         check=False,
