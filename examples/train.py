@@ -118,6 +118,9 @@ def main() -> None:
     if rank == 0:
         torch.save(model.module.state_dict(), options.out)
         print(f"checkpoint {options.out.resolve()}", flush=True)
+    # Gloo's threads are over before Python ends only if nobody holds the group any more when it is destroyed.
+    del model
+    dist.barrier()
     dist.destroy_process_group()
 
 

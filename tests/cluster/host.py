@@ -31,6 +31,10 @@ class Process:
     command: str
 
 
+LISTENING = "Server listening on"
+"""What sshd's log says each time it has begun to listen."""
+
+
 class Host:
     """A host of the cluster; its files survive ``kill`` and ``reboot``, its processes don't."""
 
@@ -126,7 +130,14 @@ class Host:
     def swap_host_key(self) -> None:
         """Gives sshd another host key, which no known_hosts has; open connections stay."""
         make_key(self.path(f"/{HOST_KEY}"), "swapped")
+        before = self.log().count(LISTENING)
         os.kill(self._running(), signal.SIGHUP)
+        # Until it has heard the signal the old one still answers, and then for a moment nobody.
+        deadline = time.monotonic() + 30
+        while self.log().count(LISTENING) <= before:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"sshd of {self.name} did not start anew:\n{self.log()[-2000:]}")
+            time.sleep(0.02)
         self.wait_until_ready()
 
     def public_host_key(self) -> str:

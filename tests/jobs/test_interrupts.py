@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import sys
 import time
@@ -97,7 +98,10 @@ def test_three_times_leaves_and_says_what_is_unconfirmed(bench: Bench) -> None:
     job.press()
     done = job.wait(20)
     assert done.code == 130
-    assert "not confirmed that nothing of the run lives on node1" in done.err
+    # The other two may have ended a moment before their word of it came.
+    assert re.search(
+        r"not confirmed that nothing of the run lives on (node0, )?node1(, node2)?$", done.err, re.MULTILINE
+    )
     # And it was true: cut off as it was, node1 heard nothing of it.
     assert bench.cluster.processes_with(COOKIE) == {"node1": [f"{sys.executable} worker.py"]}
     bench.cluster.hosts[1].heal()

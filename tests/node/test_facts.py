@@ -203,7 +203,7 @@ class TestPythons:
         assert words in found["error"]
 
     def test_a_missing_python_is_told(self) -> None:
-        assert "not on this machine" in pythons.probe("no-such-python")["error"]
+        assert "not on that host" in pythons.probe("no-such-python")["error"]
 
 
 def test_a_program_that_hangs_does_not_hang_us(tmp_path: Path) -> None:
