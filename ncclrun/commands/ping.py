@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink
@@ -120,22 +121,19 @@ def _row(
     endpoint: Endpoint | None = None,
 ) -> Pinged:
     fit = not any(problem.level == "error" for problem in problems)
-    if facts is None:
-        return Pinged(
-            node=node.name,
-            node_rank=rank,
-            host=node.host,
-            fit=fit,
-            seconds=connected.seconds,
-            hostname=connected.hostname,
-            problems=problems,
-        )
-    return Pinged(
+    row = Pinged(
         node=node.name,
         node_rank=rank,
         host=node.host,
         fit=fit,
         seconds=connected.seconds,
+        hostname=connected.hostname,
+        problems=problems,
+    )
+    if facts is None:
+        return row
+    return replace(
+        row,
         hostname=facts.hostname,
         interface=endpoint.interface if endpoint else "",
         address=endpoint.address if endpoint else "",
@@ -144,7 +142,6 @@ def _row(
         torch=facts.python.torch,
         nccl=facts.python.nccl,
         clock_offset=facts.clock_offset,
-        problems=problems,
     )
 
 
