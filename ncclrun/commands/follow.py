@@ -331,9 +331,13 @@ class Follower:
     # --- stopping
 
     def stop_all(self, reason: str, how: How) -> Iterator[Event]:
-        """Asks every member to stop; see ``stop``. While a run that was taken up settles, the first reason is kept."""
+        """Asks every member to stop; see ``stop``.
+
+        While a run that was taken up settles, the first reason is kept; a kill goes over a stop.
+        """
         if time.monotonic() < self._settled:
-            self._held = self._held or (reason, how)
+            if self._held is None or (how == "kill" and self._held[1] != "kill"):
+                self._held = (reason, how)
             return
         yield from self.stop(self.members, reason, how)
 

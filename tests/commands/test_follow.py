@@ -160,3 +160,16 @@ def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the
     list(Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events())
     assert members[1].lost == "unreachable for 0 s (no answer)"
     assert living.asked == ["follow", "stop"]
+
+
+def test_a_kill_that_comes_while_a_run_settles_goes_over_the_stop_before_it() -> None:
+    session = Scripted()
+    follower = Follower(
+        "r", [member(0, session)], queue.SimpleQueue(), NoLogs(), Control(), never, token="t", settle=1000
+    )
+    for reason, how in (("a rank failed", "term"), ("interrupted", "kill"), ("another failed", "term")):
+        assert list(follower.stop_all(reason, "kill" if how == "kill" else "term")) == []
+    follower._settled = 0.0
+    (told,) = follower._watch_held()
+    assert isinstance(told, Stopping)
+    assert (told.reason, told.how, session.asked) == ("interrupted", "kill", ["stop"])
