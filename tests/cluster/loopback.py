@@ -132,12 +132,13 @@ class LoopbackHost:
     def _signal_sessions(self, number: signal.Signals) -> int:
         if self._sshd is None:
             raise ClusterError(f"{self.name} is off")
-        sessions = [
-            pid for pid in _descendants(self._sshd.pid) if Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
-        ]
-        for pid in sessions:
-            os.kill(pid, number)
-        return len(sessions)
+        reached = 0
+        for pid in _descendants(self._sshd.pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
+                    os.kill(pid, number)
+                    reached += 1
+        return reached
 
 
 class Loopback:

@@ -118,17 +118,25 @@ class Sshd:
         assert self._process is not None
         found, todo = [], [self._process.pid]
         while todo:
-            for children in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
-                for pid in map(int, children.read_text().split()):
-                    with suppress(FileNotFoundError):
-                        if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
-                            found.append(pid)
-                            todo.append(pid)
+            for pid in _children(todo.pop()):
+                with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+                    if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
+                        found.append(pid)
+                        todo.append(pid)
         return found
 
     def log(self) -> str:
         """What it said."""
         return (self.home / "log").read_text(errors="replace")
+
+
+def _children(pid: int) -> list[int]:
+    """Process ids of a process's children; [] of one that has ended."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+            found += map(int, children.read_text().split())
+    return found
 
 
 class Lab:
