@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from ncclrun.model.network import Link, NcclAnswer, Path
+
 NodeStateName = Literal["starting", "running", "unknown", "stopping", "ended"]
 Stream = Literal["out", "err"]
 
@@ -56,7 +58,7 @@ class Unreachable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolved:
-    """The network choice for a node."""
+    """The network choice for a node; ``hca`` is what NCCL_IB_HCA is set to ("": left to NCCL)."""
 
     event: ClassVar[str] = "network"
     node: str
@@ -64,6 +66,90 @@ class Resolved:
     interface: str
     address: str
     why: str
+    hca: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probed:
+    """The nodes have tried each other's addresses: ``connections`` attempts, ``reached`` of them proven."""
+
+    event: ClassVar[str] = "probed"
+    nodes: int
+    pairs: int
+    """Directed pairs of nodes that were tried."""
+    connections: int
+    reached: int
+    seconds: float
+    scheme: str
+    """Which pairs: ``all pairs``, or ``ring, star to node 0 and 4 random partners each``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Linked:
+    """All attempts of one node to reach the others."""
+
+    event: ClassVar[str] = "links"
+    node: str
+    node_rank: int
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What became of one address of one node in the network choice, and why."""
+
+    event: ClassVar[str] = "candidate"
+    node: str
+    node_rank: int
+    interface: str
+    address: str
+    prefix: int
+    verdict: Literal["chosen", "usable", "rejected"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathFound:
+    """What fits through from one node to another on the chosen addresses, and whether high ports pass."""
+
+    event: ClassVar[str] = "path"
+    node: str
+    peer: str
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NcclSays:
+    """Which interface NCCL itself would use on a node; ``agrees`` is None where there is no libnccl to ask."""
+
+    event: ClassVar[str] = "nccl"
+    node: str
+    node_rank: int
+    agrees: bool | None
+    answer: NcclAnswer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transferred:
+    """A measured throughput between two nodes (`ping --bandwidth`); ``error`` says why there is none."""
+
+    event: ClassVar[str] = "bandwidth"
+    node: str
+    peer: str
+    round: int
+    gbits: float | None
+    seconds: float
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """A file was written (`resolve --write`); ``backup`` is the copy of what it was before."""
+
+    event: ClassVar[str] = "written"
+    path: str
+    backup: str
+    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,4 +374,11 @@ Event = (
     | Ended
     | Failure
     | Pinged
+    | Probed
+    | Linked
+    | Judged
+    | PathFound
+    | NcclSays
+    | Transferred
+    | Written
 )

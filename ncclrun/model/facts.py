@@ -42,6 +42,52 @@ class Interface:
     """No device behind it (/sys/class/net/NAME/device is missing)."""
     rdma: tuple[str, ...] = ()
     """RDMA devices on the same hardware (``mlx5_0``)."""
+    link_type: str = "ether"
+    """By ARPHRD: ``ether``, ``infiniband`` (IPoIB), ``loopback``, ``none`` (tunnels without one), ``other``."""
+    master: str = ""
+    """The bond or bridge that this interface is a port of."""
+    lower: tuple[str, ...] = ()
+    """The interfaces below a bond, bridge, VLAN or macvlan."""
+    point_to_point: bool = False
+    """IFF_POINTOPOINT: one other end and no subnet."""
+    default_route: bool = False
+    """A default route of this host leaves here."""
+
+
+@dataclass(frozen=True)
+class RdmaGid:
+    """An entry of a port's GID table (/sys/class/infiniband/DEVICE/ports/N/gids, gid_attrs)."""
+
+    index: int
+    gid: str
+    type: str = ""
+    """``IB/RoCE v1``, ``RoCE v2`` or "" where the kernel does not say."""
+    netdev: str = ""
+
+
+@dataclass(frozen=True)
+class RdmaPort:
+    """A port of an RDMA device."""
+
+    port: int
+    state: str
+    """``ACTIVE``, ``INIT``, ``DOWN``, …"""
+    link_layer: str
+    """``InfiniBand`` or ``Ethernet`` (RoCE, iWARP)."""
+    rate: float
+    """Gbit/s, 0 where unknown."""
+    netdevs: tuple[str, ...] = ()
+    """Network interfaces on this port."""
+    gids: tuple[RdmaGid, ...] = ()
+
+
+@dataclass(frozen=True)
+class RdmaDevice:
+    """An RDMA device as /sys/class/infiniband lists it (``mlx5_0``)."""
+
+    name: str
+    ports: tuple[RdmaPort, ...]
+    numa: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,3 +140,10 @@ class NodeFacts:
     """Names of variables in the login environment that a launcher must not inherit (RANK, MASTER_ADDR, PET_…)."""
     environment: tuple[str, ...] = ()
     """Names of NCCL_/GLOO_/TORCH_ variables in the login environment."""
+    rdma: tuple[RdmaDevice, ...] = ()
+    verbs: str = ""
+    """Why NCCL could not use the RDMA devices ("" if it could): libibverbs missing, no access to /dev/infiniband."""
+    proxies: tuple[str, ...] = ()
+    """Names of proxy variables in the login environment (``https_proxy``)."""
+    ssh_address: str = ""
+    """Address of this node at which the SSH connection arrived ("" without one)."""

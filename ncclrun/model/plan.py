@@ -14,6 +14,8 @@ class Endpoint:
     interface: str
     address: str
     why: str
+    hca: str = ""
+    """Value for NCCL_IB_HCA, exact (``=mlx5_0:1``); "" leaves it to NCCL."""
 
 
 @dataclass(frozen=True)
