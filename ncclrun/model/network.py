@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Reach = Literal[
@@ -77,6 +77,19 @@ class Evidence:
             for peer in range(self.nodes):
                 if self.tried(node_rank, peer):
                     yield node_rank, peer
+
+    def only(self, ranks: Sequence[int]) -> Evidence:
+        """What these nodes found among themselves; in the answer they are numbered by their place in ``ranks``."""
+        place: dict[int | None, int] = {rank: at for at, rank in enumerate(ranks)}
+        links = tuple(
+            replace(link, node_rank=place[link.node_rank], peer=place[link.peer], by=place.get(link.by))
+            for link in self.links
+            if link.node_rank in place and link.peer in place
+        )
+        tried = tuple(
+            frozenset(place[peer] for peer in self.partners[rank] if peer in place) for rank in ranks if self.partners
+        )
+        return replace(self, nodes=len(ranks), links=links, partners=tried)
 
 
 class LinkIndex:
