@@ -21,6 +21,7 @@ demo: .venv/demo
 test: .venv/dev
 	@$(SETUP) system
 	@$(SETUP) torch
+	@$(SETUP) nccl
 	$(BIN)/python -m pytest
 
 lint: .venv/dev

@@ -2,6 +2,7 @@
 # Prepares .venv for the Makefile:
 #   demo    makes it and installs ncclrun        torch    sees to it that it has torch, numpy and scikit-learn
 #   dev     the same with the tools of tests     system   installs the system's packages that the tests need (as root)
+#   nccl    sees to it that it has NCCL itself, which tests/topologies ask for its choice (no GPU is needed for that)
 set -eu
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
@@ -88,6 +89,14 @@ torch() {
     fi
 }
 
+# Without what it depends on: the CUDA libraries are 3 GB, and nobody calls them here.
+nccl() {
+    if ! has "$python" nvidia.nccl; then
+        say "installing NCCL (300 MB)"
+        "$python" -m pip install -q --no-deps nvidia-nccl-cu12==2.27.5 || [ -z "${CI-}" ]
+    fi
+}
+
 system() {
     PATH=$PATH:/usr/sbin:/sbin
     wanted=
@@ -105,9 +114,10 @@ case ${1-} in
 demo) install -e . ;;
 dev) install -e '.[dev]' ;;
 torch) torch ;;
+nccl) nccl ;;
 system) system ;;
 *)
-    say "usage: tools/setup.sh demo|dev|torch|system"
+    say "usage: tools/setup.sh demo|dev|torch|nccl|system"
     exit 2
     ;;
 esac
