@@ -8,13 +8,14 @@ import shutil
 import socket
 from typing import Any
 
-from . import gpus, interfaces, machine, pythons, statedir
+from . import gpus, interfaces, machine, pythons, rdma, statedir
 
 # Set by a launcher for its workers; inherited from a login environment they would mislead ours.
 STALE = re.compile(
     r"(?:RANK|LOCAL_RANK|NODE_RANK|GROUP_RANK|ROLE_RANK|ROLE_NAME|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|MASTER_ADDR|MASTER_PORT"
     r"|PET_.*|TORCHELASTIC_.*|TORCH_NCCL_ASYNC_ERROR_HANDLING|NCCLRUN_.*)\Z"
 )
+PROXY = re.compile(r"(?:https?|all|no)_proxy\Z", re.IGNORECASE)
 TELLING = re.compile(r"(?:NCCL|GLOO|TORCH|TP|UCX|FI)_.*\Z")
 
 
@@ -23,16 +24,23 @@ def free_bytes(state: statedir.StateDir) -> int:
     return shutil.disk_usage(state.path).free if state.path is not None else 0
 
 
+def _ssh_address() -> str:
+    """Where the SSH connection arrived: its client's address and port, then ours (an IPv6 one maybe with its zone)."""
+    words = os.environ.get("SSH_CONNECTION", "").split()
+    return words[2].split("%")[0] if len(words) > 2 else ""
+
+
 def find(python: str) -> dict[str, Any]:
     """The fields of NodeFacts but the clock's. Takes as long as nvidia-smi and the training's Python do (bounded)."""
     state = statedir.find()
     found = gpus.find()
+    devices = rdma.find()
     return {
         "hostname": socket.gethostname(),
         "user": machine.user(),
         "machine": machine.machine_id(),
         "boot_id": machine.boot_id(),
-        "interfaces": interfaces.find(),
+        "interfaces": interfaces.find(devices),
         "gpus": found.gpus,
         "visible_gpus": gpus.visible(found.gpus, os.environ.get("CUDA_VISIBLE_DEVICES")),
         "python": pythons.probe(python or "python3"),
@@ -42,4 +50,8 @@ def find(python: str) -> dict[str, Any]:
         "driver": found.driver,
         "stale": sorted(name for name in os.environ if STALE.match(name)),
         "environment": sorted(name for name in os.environ if TELLING.match(name) and not STALE.match(name)),
+        "rdma": devices,
+        "verbs": rdma.verbs([device["name"] for device in devices]),
+        "proxies": sorted(name for name in os.environ if PROXY.match(name) and os.environ[name]),
+        "ssh_address": _ssh_address(),
     }

@@ -8,7 +8,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40
+IFF_UP, IFF_LOOPBACK, IFF_POINTOPOINT, IFF_RUNNING = 0x1, 0x8, 0x10, 0x40
+ARPHRD_ETHER, ARPHRD_LOOPBACK = 1, 772
 # Where the address stands in a sockaddr, and its length in bytes.
 PLACES = {socket.AF_INET: (4, 4), socket.AF_INET6: (8, 16)}
 
@@ -47,6 +48,13 @@ def _scope(family: int, packed: bytes, loopback: bool) -> str:
     return "link" if packed[0] == 0xFE and packed[1] & 0xC0 == 0x80 else "global"
 
 
+def _master(name: str) -> str:
+    try:
+        return Path(os.readlink(Path("/sys/class/net") / name / "master")).name
+    except OSError:
+        return ""  # it has none
+
+
 def _link(name: str, flags: int) -> dict[str, Any]:
     def told(entry: str) -> str:
         try:
@@ -54,15 +62,19 @@ def _link(name: str, flags: int) -> dict[str, Any]:
         except OSError:
             return ""
 
+    loopback = bool(flags & IFF_LOOPBACK)
     return {
         "name": name,
         "index": socket.if_nametoindex(name),
         "up": bool(flags & IFF_UP),
         "running": bool(flags & IFF_RUNNING),
-        "loopback": bool(flags & IFF_LOOPBACK),
+        "loopback": loopback,
+        "point_to_point": bool(flags & IFF_POINTOPOINT),
+        "arphrd": int(told("type") or (ARPHRD_LOOPBACK if loopback else ARPHRD_ETHER)),
         "kind": "",
         "mtu": int(told("mtu") or 0),
         "mac": told("address"),
+        "master": _master(name),
         "addresses": [],
     }
 

@@ -2,112 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import struct
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
-from . import getifaddrs
-from .getifaddrs import IFF_LOOPBACK, IFF_RUNNING, IFF_UP
+from . import getifaddrs, netlink
 
 SYS_NET = Path("/sys/class/net")
-RTM_GETLINK, RTM_GETADDR = 18, 22
-NLM_DUMP = 0x301
-NLMSG_ERROR, NLMSG_DONE = 2, 3
-HEADER = struct.Struct("=IHHII")
-LINK = struct.Struct("=BxHiII")
-ADDRESS = struct.Struct("=BBBBI")
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_INFO_KIND = 1, 3, 4, 18, 1
-IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
-IFA_F_DADFAILED = 0x08
-SCOPES = {0: "global", 200: "site", 253: "link", 254: "host"}
+PROC_NET = Path("/proc/net")
 DEEPEST_STACK = 8
-SECONDS = 5.0
+ETHER, INFINIBAND, LOOPBACK = 1, 32, 772
+# PPP, raw IP, ipip, ip6tnl, sit, ipgre, ip6gre, and the number of what has no link layer at all (tun, wireguard).
+NO_LINK_LAYER = frozenset((512, 519, 768, 769, 776, 778, 823, 65534))
+RTF_UP = 1
 
 
-def _dump(kind: int) -> Iterator[bytes]:
-    """The payloads of one rtnetlink dump. Raises OSError where netlink is not to be had (gVisor, some sandboxes)."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as sock:
-        sock.settimeout(SECONDS)
-        sock.bind((0, 0))
-        body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-        sock.send(HEADER.pack(HEADER.size + len(body), kind, NLM_DUMP, 1, 0) + body)
-        while True:
-            data = sock.recv(1 << 18)
-            place = 0
-            while place + HEADER.size <= len(data):
-                size, what, _, _, _ = HEADER.unpack_from(data, place)
-                if what == NLMSG_DONE:
-                    return
-                payload = data[place + HEADER.size : place + size]
-                if what == NLMSG_ERROR:
-                    code = -int(struct.unpack_from("=i", payload)[0])
-                    raise OSError(code, os.strerror(code))
-                yield payload
-                place += (size + 3) & ~3
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found = {}
-    place = 0
-    while place + 4 <= len(data):
-        size, kind = struct.unpack_from("=HH", data, place)
-        if size < 4:
-            break
-        found[kind & 0x3FFF] = data[place + 4 : place + size]
-        place += (size + 3) & ~3
-    return found
-
-
-def _text(value: bytes) -> str:
-    return value.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
-
-
-def _link(payload: bytes) -> dict[str, Any]:
-    _, _, index, flags, _ = LINK.unpack_from(payload)
-    attributes = _attributes(payload[LINK.size :])
-    info = _attributes(attributes.get(IFLA_LINKINFO, b""))
-    return {
-        "name": _text(attributes[IFLA_IFNAME]),
-        "index": index,
-        "up": bool(flags & IFF_UP),
-        "running": bool(flags & IFF_RUNNING),
-        "loopback": bool(flags & IFF_LOOPBACK),
-        "kind": _text(info.get(IFLA_INFO_KIND, b"")),
-        "mtu": int(struct.unpack("=I", attributes[IFLA_MTU])[0]),
-        "mac": ":".join(f"{octet:02x}" for octet in attributes.get(IFLA_ADDRESS, b"")),
-        "addresses": [],
-    }
-
-
-def _address(payload: bytes) -> tuple[int, dict[str, Any]] | None:
-    """The interface's index and the address; None for one that the kernel found taken by another machine."""
-    family, prefix, flags, scope, index = ADDRESS.unpack_from(payload)
-    attributes = _attributes(payload[ADDRESS.size :])
-    if IFA_FLAGS in attributes:
-        flags = struct.unpack("=I", attributes[IFA_FLAGS])[0]
-    # On a point-to-point link IFA_ADDRESS is the other end.
-    packed = attributes.get(IFA_LOCAL, attributes.get(IFA_ADDRESS))
-    if packed is None or family not in (socket.AF_INET, socket.AF_INET6) or flags & IFA_F_DADFAILED:
-        return None
-    text = socket.inet_ntop(family, packed)
-    return index, {"address": text, "prefix": prefix, "scope": SCOPES.get(scope, "global")}
-
-
-def _by_netlink() -> list[dict[str, Any]]:
-    links = {link["index"]: link for link in map(_link, _dump(RTM_GETLINK))}
-    for found in map(_address, _dump(RTM_GETADDR)):
-        if found is not None and found[0] in links:
-            links[found[0]]["addresses"].append(found[1])
-    return list(links.values())
-
-
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """The text of a file of /sys or /proc, "" where it is missing or its driver does not say."""
     try:
         return path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return ""  # down, or its driver does not say
+        return ""
+
+
+def entries(path: Path) -> list[Path]:
+    """What lies in a directory of /sys, sorted; [] where there is none."""
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []
 
 
 def _kind(base: Path) -> str:
@@ -115,42 +37,78 @@ def _kind(base: Path) -> str:
     for entry, kind in (("bridge", "bridge"), ("bonding", "bond"), ("tun_flags", "tun"), ("wireless", "wlan")):
         if (base / entry).exists():
             return kind
-    return next((line[8:] for line in _read(base / "uevent").splitlines() if line.startswith("DEVTYPE=")), "")
+    return next((line[8:] for line in read(base / "uevent").splitlines() if line.startswith("DEVTYPE=")), "")
 
 
-def _rdma(base: Path, depth: int = 0) -> list[str]:
-    """RDMA devices of the card, or of the cards below a bond, bridge or VLAN."""
-    try:
-        names = {entry.name for entry in (base / "device" / "infiniband").iterdir()}
-    except OSError:
-        names = set()
-    try:
-        lower = [entry for entry in base.iterdir() if entry.name.startswith("lower_")]
-    except OSError:
-        lower = []
-    for entry in lower if depth < DEEPEST_STACK else []:
-        names |= set(_rdma(entry, depth + 1))
-    return sorted(names)
+def _link_type(arphrd: int) -> str:
+    if arphrd in NO_LINK_LAYER:
+        return "none"
+    return {ETHER: "ether", INFINIBAND: "infiniband", LOOPBACK: "loopback"}.get(arphrd, "other")
 
 
-def _complete(link: dict[str, Any]) -> dict[str, Any]:
+def _lower(base: Path) -> list[str]:
+    return [entry.name[len("lower_") :] for entry in entries(base) if entry.name.startswith("lower_")]
+
+
+def _own_rdma(base: Path, devices: list[dict[str, Any]]) -> set[str]:
+    """RDMA devices with a port on this very interface."""
+    found = {device["name"] for device in devices for port in device["ports"] if base.name in port["netdevs"]}
+    # In a container the RDMA devices of the whole machine are listed, and one of them may be on another `eth0`.
+    own = {entry.name for entry in entries(base / "device" / "infiniband")}
+    return found & own if own else found
+
+
+def _rdma(base: Path, devices: list[dict[str, Any]], depth: int = 0) -> set[str]:
+    """The same, and those of the interfaces below a bond, bridge or VLAN."""
+    lower = _lower(base)
+    found = _own_rdma(base, devices) if lower or (base / "device").exists() else set()
+    for name in lower if depth < DEEPEST_STACK else []:
+        found |= _rdma(base.parent / name, devices, depth + 1)
+    return found
+
+
+def complete(link: dict[str, Any], devices: list[dict[str, Any]], routes: set[int]) -> dict[str, Any]:
+    """The fields of model Interface: what the kernel said of a link, and what /sys knows beside it."""
     base = SYS_NET / link["name"]
-    speed = _read(base / "speed")
+    speed = read(base / "speed")
     seen = base.exists()
+    known = {name: value for name, value in link.items() if name != "arphrd"}
     return {
-        **link,
+        **known,
         "kind": link["kind"] or _kind(base),
+        "link_type": _link_type(link["arphrd"]),
+        "lower": _lower(base),
         "speed": int(speed) if speed.isdigit() and int(speed) > 0 else None,
         # Without /sys, a kind is the only hint that no card is behind it.
         "virtual": not (base / "device").exists() if seen else bool(link["kind"]) or link["loopback"],
-        "rdma": _rdma(base),
+        "rdma": sorted(_rdma(base, devices)),
+        "default_route": link["index"] in routes,
     }
 
 
-def find() -> list[dict[str, Any]]:
-    """The fields of model Interface for each, in order of their index."""
+def _proc_routes(names: dict[str, int]) -> set[int]:
+    """Indexes of the interfaces with a default route, as /proc/net shows them."""
+    found = set()
+    for line in read(PROC_NET / "route").splitlines()[1:]:
+        words = line.split()
+        if len(words) > 7 and words[1] == words[7] == "00000000" and int(words[3], 16) & RTF_UP:
+            found.add(words[0])
+    for line in read(PROC_NET / "ipv6_route").splitlines():
+        words = line.split()
+        # The kernel's own catch-all that rejects everything is on `lo`.
+        if len(words) > 9 and words[0].strip("0") == "" and words[1] == "00" and words[9] != "lo":
+            found.add(words[9])
+    return {names[name] for name in found if name in names}
+
+
+def find(devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of model Interface for each, in order of their index; ``devices`` as `rdma.find` lists them."""
     try:
-        links = _by_netlink()
+        links = netlink.links()
     except OSError:
         links = getifaddrs.find()
-    return [_complete(link) for link in sorted(links, key=lambda link: int(link["index"]))]
+    try:
+        routes = netlink.default_routes()
+    except OSError:
+        routes = _proc_routes({link["name"]: link["index"] for link in links})
+    return [complete(link, devices, routes) for link in sorted(links, key=lambda link: int(link["index"]))]

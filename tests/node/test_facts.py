@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model import facts as model
-from ncclrun.node import commands, getifaddrs, gpus, interfaces, pythons
+from ncclrun.node import commands, getifaddrs, gpus, interfaces, netlink, pythons
 from tests.node.client import Client, connected
 from tests.node.conftest import OLDEST
 
@@ -53,37 +53,22 @@ class TestInterfaces:
     def test_netlink_and_getifaddrs_agree(self) -> None:
         def shape(links: list[dict[str, Any]]) -> dict[str, Any]:
             return {
-                link["name"]: (link["index"], link["up"], link["running"], link["loopback"], link["mtu"], link["mac"])
+                link["name"]: {key: value for key, value in link.items() if key not in ("addresses", "kind")}
                 for link in links
             }
 
         def addresses(links: list[dict[str, Any]]) -> set[tuple[str, str, int, str]]:
             return {(li["name"], a["address"], a["prefix"], a["scope"]) for li in links for a in li["addresses"]}
 
-        netlink, libc = interfaces._by_netlink(), getifaddrs.find()
-        assert shape(netlink) == shape(libc)
-        assert addresses(netlink) == addresses(libc)
+        kernel, libc = netlink.links(), getifaddrs.find()
+        assert shape(kernel) == shape(libc)
+        assert addresses(kernel) == addresses(libc)
 
     def test_loopback_is_there_and_virtual(self) -> None:
-        (loopback,) = (link for link in interfaces.find() if link["loopback"])
+        (loopback,) = (link for link in interfaces.find([]) if link["loopback"])
         assert loopback["index"] == socket.if_nametoindex(loopback["name"])
         assert loopback["virtual"]
         assert {"address": "127.0.0.1", "prefix": 8, "scope": "host"} in loopback["addresses"]
-
-    def test_sys_completes_what_the_kernel_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(interfaces, "SYS_NET", tmp_path)
-        for name in ("mlx0", "mlx1"):
-            (tmp_path / name / "device" / "infiniband" / f"{name}_rdma").mkdir(parents=True)
-        (tmp_path / "mlx0" / "speed").write_text("400000\n")
-        (tmp_path / "bond0" / "bonding").mkdir(parents=True)
-        (tmp_path / "bond0" / "speed").write_text("-1\n")
-        for name in ("mlx0", "mlx1"):
-            (tmp_path / "bond0" / f"lower_{name}").symlink_to(tmp_path / name)
-        card = interfaces._complete({"name": "mlx0", "kind": "", "loopback": False})
-        bond = interfaces._complete({"name": "bond0", "kind": "", "loopback": False})
-        assert (card["speed"], card["virtual"], card["rdma"], card["kind"]) == (400000, False, ["mlx0_rdma"], "")
-        assert (bond["speed"], bond["virtual"], bond["kind"]) == (None, True, "bond")
-        assert bond["rdma"] == ["mlx0_rdma", "mlx1_rdma"]
 
 
 class TestGpus:
