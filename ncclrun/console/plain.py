@@ -6,6 +6,7 @@ import time
 
 from ncclrun.console.dryrun import plan_text
 from ncclrun.console.labels import Labels
+from ncclrun.console.network import NetworkBoard
 from ncclrun.console.notes import render
 from ncclrun.console.output import Output
 from ncclrun.console.ping import PingBoard
@@ -24,6 +25,7 @@ class PlainView:
         self._labels = Labels()
         self._progress = Progress(time.monotonic)
         self._board = PingBoard()
+        self._network = NetworkBoard()
 
     def show(self, event: Event) -> None:
         """One event; raises OutputClosed when a reader has left."""
@@ -33,6 +35,8 @@ class PlainView:
             return
         if isinstance(event, (RunCreated, Planned)):
             self._labels.learn(event)
+        self._network.add(event)
+        self._stdout.write(self._network.due(event, None))
         self._stderr.write(render(self._progress.note(event), colors=False))
         if isinstance(event, Planned) and self._plan:
             self._stdout.write(plan_text(event))
@@ -46,7 +50,7 @@ class PlainView:
         if self._board.empty:
             self._stderr.write(report(event, width=None))
         else:
-            self._stdout.write(self._board.table(None))
+            self._stdout.write(self._board.table(None) + self._network.below_ping(None))
 
     def close(self) -> None:
         """Says what ping found; nothing else is held back."""

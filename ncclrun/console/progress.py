@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ncclrun.console.matrix import speed
 from ncclrun.console.notes import Note, problem
+from ncclrun.console.resolved import nccl_words
 from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, names, place, size
 from ncclrun.model.events import (
     CodeSent,
@@ -12,15 +14,19 @@ from ncclrun.model.events import (
     Ended,
     Event,
     Failure,
+    NcclSays,
     NodeState,
     Planned,
     Prepared,
+    Probed,
     Refused,
     Resolved,
     RunCreated,
     Stopping,
+    Transferred,
     Unreachable,
     Warn,
+    Written,
 )
 
 
@@ -36,6 +42,10 @@ class Progress:
         """Nodes that this phase still waits for."""
         self._networks: dict[str, list[str]] = {}
         """Interfaces by the reason for them."""
+        self._resolved: dict[int, Resolved] = {}
+        self._probed: Probed | None = None
+        self._nccl: dict[int, NcclSays] = {}
+        self._transfers: list[Transferred] = []
         self._states: dict[str, str] = {}
         self._resumed = False
         self._missing = 0
@@ -45,7 +55,11 @@ class Progress:
         self._handlers: dict[type, Callable[..., list[Note]]] = {
             RunCreated: self._run,
             Connected: self._connected,
-            Resolved: self._resolved,
+            Probed: self._proven,
+            Resolved: self._chosen,
+            NcclSays: self._asked,
+            Transferred: self._transferred,
+            Written: self._written,
             Planned: self._planned,
             CodeSent: self._code,
             Prepared: self._prepared,
@@ -68,9 +82,11 @@ class Progress:
 
     def live(self) -> str:
         """``connecting 3/4: waiting for gpu7 (4 s)``; "" when nothing is being waited for."""
+        waited = self._clock() - self._since
+        if self._phase == "bandwidth":
+            return self._bandwidth(waited)
         if not self._phase or not self._waiting:
             return ""
-        waited = self._clock() - self._since
         if self._phase == "asking":
             return f"asking {names(self._waiting)} for their interfaces, GPUs and Python ({waited:.0f} s)"
         if self._phase == "stopping":
@@ -125,11 +141,65 @@ class Progress:
             notes += [Note("fix", fix) for fix, last in fixes.items() if fix and last == what]
         return notes
 
-    def _resolved(self, event: Resolved) -> list[Note]:
+    def _chosen(self, event: Resolved) -> list[Note]:
         if self._phase != "preparing":
             self._enter("preparing", list(self._nodes))
         self._networks.setdefault(event.why, []).append(f"{event.interface} on {event.node}")
+        self._resolved[event.node_rank] = event
         return []
+
+    def _proven(self, event: Probed) -> list[Note]:
+        """Told at once where nothing is started; a launch says it with its network."""
+        self._probed = event
+        if self._nodes:
+            return []
+        made = f"{event.reached} of {count(event.connections, 'connection')} made in {duration(event.seconds)}"
+        pairs = f"{count(event.pairs, 'pair')} of {count(event.nodes, 'node')}"
+        return [Note("info", f"network: {pairs} probed ({event.scheme}), {made}")]
+
+    def _asked(self, event: NcclSays) -> list[Note]:
+        """Told by itself when the plan stands already."""
+        self._nccl[event.node_rank] = event
+        if self._phase != "starting" or len(self._nccl) < len(self._nodes):
+            return []
+        return [Note("info", f"NCCL {words}") for words in self._ncclwords()]
+
+    def _ncclwords(self) -> list[str]:
+        return nccl_words(self._nccl, self._resolved, len(self._nodes))
+
+    def _proof(self) -> str:
+        """``; proven by 6 connections in 0.10 s; NCCL 2.27.5 agrees on all 3 nodes``."""
+        words = []
+        if self._probed is not None:
+            made = count(self._probed.reached, "connection")
+            words.append(f"proven by {made} in {duration(self._probed.seconds)}")
+        words += [f"NCCL {said}" for said in self._ncclwords()]
+        return "".join(f"; {word}" for word in words)
+
+    # --- the network alone
+
+    def _transferred(self, event: Transferred) -> list[Note]:
+        if self._phase != "bandwidth":
+            self._enter("bandwidth", [])
+        self._transfers.append(event)
+        return []
+
+    def _bandwidth(self, waited: float) -> str:
+        """``bandwidth: round 3, 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s (12 s)``."""
+        done = [(event.gbits, event) for event in self._transfers if event.gbits is not None]
+        slowest = ""
+        if done:
+            gbits, event = min(done, key=lambda pair: pair[0])
+            slowest = f", {event.node} -> {event.peer} the slowest at {speed(gbits)} Gbit/s"
+        measured = count(len(self._transfers), "pair")
+        return f"bandwidth: round {self._transfers[-1].round}, {measured} measured{slowest} ({waited:.0f} s)"
+
+    def _written(self, event: Written) -> list[Note]:
+        changes = "".join(f"\n  {change}" for change in event.changes)
+        backup = f" (what it was before: {event.backup})" if event.backup else ""
+        return [Note("good", f"{event.path} is written{backup}{changes}")]
+
+    # --- the plan
 
     def _planned(self, event: Planned) -> list[Note]:
         if not self._nodes:
@@ -140,6 +210,8 @@ class Progress:
         )
         ranks = f"{count(event.world_size, 'rank')} on {count(len(event.nodes), 'node')}"
         notes = [Note("info", f"network: {names(interfaces)} ({why})") for why, interfaces in self._networks.items()]
+        if notes:
+            notes[-1] = Note("info", notes[-1].text + self._proof())
         return [*notes, Note("info", f"plan: {ranks} by {event.launcher}, master {master}")]
 
     def _code(self, event: CodeSent) -> list[Note]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ncclrun.console.dryrun import plan_text
 from ncclrun.console.labels import Labels
+from ncclrun.console.network import NetworkBoard
 from ncclrun.console.notes import render
 from ncclrun.console.output import Output, OutputClosed
 from ncclrun.console.ping import PingBoard
@@ -45,6 +46,7 @@ class TerminalView:
         self._progress = Progress(clock)
         self._screen = Screen(output, size, clock)
         self._board = PingBoard()
+        self._network = NetworkBoard()
         self._plan = plan
         self._bars: dict[Key, Log] = {}
         self._ending: set[Key] = set()
@@ -88,6 +90,8 @@ class TerminalView:
             self._bars.clear()
             self._screen.footer([])
             table = self._board.table(self._screen.columns)
+            if table:
+                table += self._network.below_ping(self._screen.columns)
             self._screen.write(table + render(self._board.verdict(), colors=True))
             self._screen.close()
 
@@ -116,7 +120,9 @@ class TerminalView:
             self._labels.learn(event)
         elif isinstance(event, NodeState) and event.state == "ended":
             self._bars = {key: bar for key, bar in self._bars.items() if bar.node_rank != event.node_rank}
-        text = render(self._progress.note(event), colors=True)
+        self._network.add(event)
+        text = self._network.due(event, self._screen.columns)
+        text += render(self._progress.note(event), colors=True)
         if isinstance(event, Planned) and self._plan:
             text += plan_text(event)
         elif isinstance(event, Pinged):

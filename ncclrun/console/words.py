@@ -21,6 +21,14 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
+def moment(seconds: float) -> str:
+    """What a connection takes: ``0.31 ms``, ``12 ms``, ``1.2 s``."""
+    ms = seconds * 1000
+    if ms >= 1000:
+        return f"{seconds:.1f} s"
+    return f"{ms:.0f} ms" if ms >= 10 else f"{ms:.2g} ms" if ms >= 1 else f"{ms:.2f} ms"
+
+
 def size(count: int) -> str:
     """Bytes as ``812 B``, ``34 kB``, ``1.2 MB``."""
     value = float(count)

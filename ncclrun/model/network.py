@@ -119,6 +119,8 @@ class Path:
     """TCP ports of the peer that were tried and did not answer, though it listens there."""
     passed: tuple[int, ...] = ()
     """TCP ports of the peer that answered."""
+    tried: int = 0
+    """Largest IP packet that was sent, bytes: the MTU of the asking node's interface; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

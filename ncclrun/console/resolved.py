@@ -1,0 +1,173 @@
+"""The network choice as `resolve` shows it: every candidate and its verdict, what fits through, what NCCL says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from textwrap import wrap
+
+from ncclrun.console.matrix import matrix_text
+from ncclrun.console.pairs import TROUBLED, Seen
+from ncclrun.console.sanitize import RESET, one_line
+from ncclrun.console.tables import table_text
+from ncclrun.console.words import count, names
+from ncclrun.model.events import Judged, NcclSays, Resolved
+from ncclrun.model.network import Path
+
+FEW_NODES = 8
+"""Of more nodes only the chosen addresses have a row each."""
+KINDS = 20
+"""Lines on what was not chosen then."""
+LABEL = 9
+"""Columns in front of what it comes to."""
+
+_ORDER = {"chosen": 0, "usable": 1, "rejected": 2}
+_STYLES = {"chosen": "bold green", "usable": "", "rejected": "dim"}
+_HEADS = ("", "node", "interface", "address", "verdict", "reason")
+
+
+def resolved_text(seen: Seen, width: int | None) -> str:
+    """All that `resolve` has found, as lines; ``width`` of the terminal in columns, None for a pipe."""
+    troubled = any(pair.state in TROUBLED for pair in seen.pairs().values())
+    matrix = matrix_text(seen, width) if troubled else ""
+    return candidates_text(seen.candidates, width) + matrix + conclusion_text(seen, width)
+
+
+def candidates_text(candidates: Sequence[Judged], width: int | None) -> str:
+    """A row a candidate, node by node, the chosen one first and marked; of many nodes the others by kinds."""
+    rows = sorted(candidates, key=lambda row: (row.node_rank, _ORDER[row.verdict]))
+    many = len({row.node_rank for row in rows}) > FEW_NODES
+    chosen = [row for row in rows if row.verdict == "chosen"]
+    shown = chosen if many and chosen else [] if many else rows
+    if not many:
+        return _table(shown, width) if shown else ""
+    if len({row.reason for row in shown}) == 1:  # told once instead of in every row
+        text = _table([replace(row, reason="") for row in shown], width) + f"all: {one_line(shown[0].reason)}\n"
+    else:
+        text = _table(shown, width) if shown else ""
+    return text + _kinds([row for row in rows if row.verdict != "chosen"], width)
+
+
+def _table(rows: Sequence[Judged], width: int | None) -> str:
+    cells = []
+    before = None
+    for row in rows:
+        again = row.node == before and width is not None  # in a pipe each line has to speak for itself
+        before = row.node
+        cells.append(
+            [
+                "*" if row.verdict == "chosen" else "",
+                "" if again else row.node,
+                row.interface,
+                f"{row.address}/{row.prefix}",
+                row.verdict,
+                row.reason,
+            ]
+        )
+    return table_text(_HEADS, cells, width=width, styles=[_STYLES[row.verdict] for row in rows])
+
+
+def _kinds(rows: Iterable[Judged], width: int | None) -> str:
+    """Candidates with the same interface and the same reason in one line, the most frequent first."""
+    kinds: dict[tuple[str, str, str], list[Judged]] = {}
+    for row in rows:
+        kinds.setdefault((row.verdict, row.interface, row.reason), []).append(row)
+    ordered = sorted(kinds.items(), key=lambda item: (_ORDER[item[0][0]], -len(item[1])))
+    cells = [
+        [interface, _addresses(found), _where(found), verdict, reason]
+        for (verdict, interface, reason), found in ordered[:KINDS]
+    ]
+    if not cells:
+        return ""
+    styles = [_STYLES[verdict] for (verdict, _, _), _ in ordered[:KINDS]]
+    more = f"… and {count(len(ordered) - KINDS, 'kind')} more\n" if len(ordered) > KINDS else ""
+    heads = ("interface", "address", "on", "verdict", "reason")
+    return "\nnot chosen:\n" + table_text(heads, cells, width=width, styles=styles) + more
+
+
+def _addresses(rows: Sequence[Judged]) -> str:
+    different = list(dict.fromkeys(row.address for row in rows))
+    return different[0] if len(different) == 1 else f"{different[0]} …"
+
+
+def _where(rows: Sequence[Judged]) -> str:
+    nodes = list(dict.fromkeys(row.node for row in rows))
+    return names(nodes) if len(nodes) <= 2 else count(len(nodes), "node")
+
+
+# --- what it comes to
+
+
+def conclusion_text(seen: Seen, width: int | None) -> str:
+    """A line each on why, RDMA, paths and NCCL, as far as they are known."""
+    said = [
+        *(("network", line) for line in _reasons(seen.resolved.values(), len(seen.names))),
+        *(("RDMA", line) for line in _hcas(seen.resolved.values(), len(seen.names))),
+        *(("paths", line) for line in _paths(list(seen.paths.values()))),
+        *(("NCCL", line) for line in nccl_words(seen.nccl, seen.resolved, len(seen.names))),
+    ]
+    head, reset = ("\x1b[1m", RESET) if width is not None else ("", "")
+    text = ""
+    for name, line in said:
+        parts = [one_line(line)] if width is None else wrap(one_line(line), max(20, width - LABEL))
+        text += f"{head}{name:<{LABEL}}{reset}" + f"\n{'':{LABEL}}".join(parts) + "\n"
+    return "\n" + text if text else ""
+
+
+def _on(nodes: Sequence[str], total: int) -> str:
+    """``on all 3 nodes``, ``on gpu1, gpu2``."""
+    return f"on all {count(total, 'node')}" if len(nodes) == total > 1 else f"on {names(nodes)}"
+
+
+def _reasons(resolved: Iterable[Resolved], total: int) -> list[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for event in resolved:
+        groups.setdefault((event.interface, event.why), []).append(event.node)
+    return [f"{interface} {_on(nodes, total)}: {why}" for (interface, why), nodes in groups.items()]
+
+
+def _hcas(resolved: Iterable[Resolved], total: int) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for event in resolved:
+        if event.hca:
+            groups.setdefault(event.hca, []).append(event.node)
+    return [f"NCCL_IB_HCA={hca} {_on(nodes, total)}" for hca, nodes in groups.items()]
+
+
+def _paths(paths: Sequence[Path]) -> list[str]:
+    """``9000 bytes fit through on all 6 pairs; all high ports that were tried pass``."""
+    if not paths:
+        return []
+    sizes = Counter(path.mtu for path in paths).most_common()
+    parts = [
+        f"{f'{mtu} bytes fit through' if mtu else 'UDP is blocked, so the MTU is not known'} on "
+        + (f"all {count(number, 'pair')}" if len(sizes) == 1 and number > 1 else count(number, "pair"))
+        for mtu, number in sizes
+    ]
+    blocked = sum(bool(path.blocked) for path in paths)
+    if blocked:
+        parts.append(f"high TCP ports are blocked on {count(blocked, 'pair')}")
+    elif any(path.passed for path in paths):
+        parts.append("all high TCP ports that were tried pass")
+    return ["; ".join(parts)]
+
+
+def nccl_words(says: Mapping[int, NcclSays], resolved: Mapping[int, Resolved], total: int) -> list[str]:
+    """``2.27.5 agrees on all 3 nodes``, ``2.27.5 would use eth0 10.0.0.5 on b, not eth1``: nodes alike in one line."""
+    groups: dict[str, list[str]] = {}
+    for rank, event in sorted(says.items()):
+        answer = event.answer
+        version = f"{answer.version} " if answer.version else ""
+        if event.agrees:
+            words = f"{version}agrees {{on}}"
+        elif event.agrees is None:
+            words = f"was not asked {{on}}: {answer.error or 'no libnccl there'}"
+        elif answer.interface or answer.address:
+            plan = resolved.get(rank)
+            instead = f", not {plan.interface} {plan.address}".rstrip() if plan else ""
+            words = f"{version}would use {f'{answer.interface} {answer.address}'.strip()} {{on}}{instead}"
+        else:
+            words = f"{version}fails {{on}}: {answer.error or 'it names no interface'}"
+        groups.setdefault(words, []).append(event.node)
+    return [words.replace("{on}", _on(nodes, total)) for words, nodes in groups.items()]
