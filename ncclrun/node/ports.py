@@ -1,82 +1,35 @@
-"""The master's port before the start: chosen, held by a listener that proves who we are, its holder named."""
+"""Ports: the master's is chosen and opened before the start, or its holder is named; free ones are found."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import hmac
-import ipaddress
 import os
 import random
 import re
-import selectors
 import socket
-import struct
 from pathlib import Path
 
 from . import processes
+from .listener import open_port
 from .refusal import Refusal
 
 CHOICES = range(20000, 32001)
-LONGEST_HELLO = 256
+HIGH = range(1024, 65536)
+MOST_TRIES = 200
 LISTEN_STATE = "0A"
-
-
-def family_of(address: str) -> socket.AddressFamily:
-    """IPv4 or IPv6; refuses what is no address (a zone is allowed)."""
-    try:
-        version = ipaddress.ip_address(address.split("%", 1)[0]).version
-    except ValueError:
-        raise Refusal("bad_address", f"{address!r} is no IP address") from None
-    return socket.AF_INET6 if version == 6 else socket.AF_INET
-
-
-def endpoint(address: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]:
-    """Family and socket address; a zone (`fe80::1%eth1`) becomes the scope id."""
-    family = family_of(address)
-    if family == socket.AF_INET:
-        return family, (address, port)
-    name, _, zone = address.partition("%")
-    try:
-        scope = 0 if not zone else int(zone) if zone.isdigit() else socket.if_nametoindex(zone)
-    except OSError:
-        raise Refusal("bad_address", f"there is no interface {zone!r} here (address {address})") from None
-    return family, (name, port, 0, scope)
-
-
-def proof(token: str, challenge: bytes) -> bytes:
-    """What only a node of this run can answer: the token itself never crosses the network."""
-    return hmac.new(token.encode("utf-8"), challenge, hashlib.sha256).hexdigest().encode("ascii")
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    family, target = endpoint(address, port)
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # So that the trainer can bind the moment that we close.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(target)
-        sock.listen(128)
-        sock.setblocking(False)
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 def _check_everywhere(port: int) -> None:
     """torch listens on all addresses: somebody on another address of this machine is in its way too. Raises OSError."""
     for address in ("0.0.0.0", "::"):  # noqa: S104  # looked at and closed again
         try:
-            _listen(address, port).close()
+            open_port(address, port).close()
         except OSError as error:
             if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # IPv6 is switched off
                 raise
 
 
-def _reserved() -> list[range]:
+def reserved() -> list[range]:
     """Port ranges that the kernel hands out or keeps: a chosen port there may be gone before torch binds it."""
     ranges = []
     for name in ("ip_local_port_range", "ip_local_reserved_ports"):
@@ -90,10 +43,25 @@ def _reserved() -> list[range]:
 
 
 def _candidates() -> list[int]:
-    reserved = _reserved()
-    free = [port for port in CHOICES if not any(port in span for span in reserved)]
+    taken = reserved()
+    free = [port for port in CHOICES if not any(port in span for span in taken)]
     chosen = random.sample(free, min(64, len(free)))
     return chosen or random.sample(list(CHOICES), 64)
+
+
+def open_high(address: str) -> socket.socket:
+    """A listening socket on a random port that the kernel does not hand out by itself. Raises OSError, Refusal."""
+    taken = reserved()
+    for _ in range(MOST_TRIES):
+        port = random.choice(HIGH)  # noqa: S311  # guards nothing
+        if any(port in span for span in taken):
+            continue
+        try:
+            return open_port(address, port)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+    return open_port(address, 0)
 
 
 def _holder(port: int) -> str:
@@ -125,11 +93,12 @@ def _in_use(port: int) -> Refusal:
     )
 
 
-def _open(address: str, port: int) -> socket.socket:
+def open_master(address: str, port: int) -> socket.socket:
+    """A listening socket for the master; port 0: a free one of `CHOICES`. Refuses with `port_in_use`, `bad_address`."""
     for candidate in [port] if port else _candidates():
         try:
             _check_everywhere(candidate)
-            return _listen(address, candidate)
+            return open_port(address, candidate)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 if port:
@@ -143,56 +112,3 @@ def _open(address: str, port: int) -> socket.socket:
             else:
                 raise
     raise Refusal("port_in_use", f"no free port between {CHOICES[0]} and {CHOICES[-1]}", "give one: --master-port N")
-
-
-class Listener:
-    """Holds the master's port on the serving loop and answers every caller's challenge, until the run starts."""
-
-    def __init__(self, selector: selectors.BaseSelector, address: str, port: int, token: str) -> None:
-        self._selector = selector
-        self._token = token
-        self._sock = _open(address, port)
-        self._callers: dict[socket.socket, bytes] = {}
-        self.port = int(self._sock.getsockname()[1])
-        selector.register(self._sock, selectors.EVENT_READ, self._accept)
-
-    def _accept(self) -> None:
-        try:
-            caller, _ = self._sock.accept()
-        except OSError:
-            return  # the caller gave up, or we are out of descriptors: it tries again
-        caller.setblocking(False)
-        self._callers[caller] = b""
-        self._selector.register(caller, selectors.EVENT_READ, lambda: self._read(caller))
-
-    def _read(self, caller: socket.socket) -> None:
-        try:
-            data = caller.recv(LONGEST_HELLO)
-            text = self._callers[caller] + data
-            if data and b"\n" in text:
-                caller.send(proof(self._token, text.split(b"\n", 1)[0]) + b"\n")
-                text = b""
-        except BlockingIOError:
-            return
-        except OSError:
-            data = text = b""
-        # The caller closes first, so that no TIME_WAIT of ours stands in the trainer's way.
-        if not data or len(text) > LONGEST_HELLO:
-            self._drop(caller)
-        else:
-            self._callers[caller] = text
-
-    def _drop(self, caller: socket.socket) -> None:
-        self._selector.unregister(caller)
-        del self._callers[caller]
-        caller.close()
-
-    def close(self) -> None:
-        """Frees the port at once; safe to call twice."""
-        if self._sock.fileno() < 0:
-            return
-        self._selector.unregister(self._sock)
-        self._sock.close()
-        for caller in list(self._callers):
-            caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._drop(caller)

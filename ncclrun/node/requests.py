@@ -10,8 +10,23 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import archive, authorize, facts, follow, lost, prepare, processes, reach, rundir, start, supervisor
-from .ports import Listener
+from . import (
+    archive,
+    authorize,
+    facts,
+    follow,
+    lost,
+    netrequests,
+    ports,
+    prepare,
+    processes,
+    reach,
+    rundir,
+    start,
+    supervisor,
+)
+from .hello import Identity
+from .listener import Listener
 from .refusal import Refusal
 
 if TYPE_CHECKING:
@@ -78,7 +93,7 @@ def _put(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> 
 # --- prepare, reach, discard
 
 
-def _listener(server: Server, request: dict[str, Any], token: str) -> Listener | None:
+def _listener(server: Server, request: dict[str, Any], identity: Identity) -> Listener | None:
     wanted = request.get("listen")
     if wanted is None:
         return None
@@ -87,7 +102,7 @@ def _listener(server: Server, request: dict[str, Any], token: str) -> Listener |
     port = wanted.get("port", 0)
     if not isinstance(port, int) or not 0 <= port <= 65535:  # the largest port
         raise Refusal("bad_request", f"{port!r} is no port")
-    return Listener(server.selector, wanted["address"], port, token)
+    return Listener(server.callers, ports.open_master(wanted["address"], port), identity)
 
 
 def release(server: Server, name: str) -> None:
@@ -103,7 +118,7 @@ def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     name = _name(order.run_id, order.node_rank)
     if name in server.drafts or name in server.prepared:
         raise Refusal("run_exists", f"run {order.run_id} is being prepared by this very connection")
-    listener = _listener(server, request, order.token)
+    listener = _listener(server, request, Identity(order.token, order.node_rank))
     if listener is not None:
         server.listeners[name] = listener
     draft = server.drafts[name] = prepare.draft(state, order)
@@ -259,4 +274,5 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "stop": _stop,
     "sweep": _sweep,
     "authorize": _authorize,
+    **netrequests.HANDLERS,
 }

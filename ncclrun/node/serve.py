@@ -10,9 +10,9 @@ import sys
 import time
 from typing import Any
 
-from . import follow, lost, machine, prepare, requests, rundir, statedir, tasks, wire
+from . import doors, follow, lost, machine, netrequests, prepare, requests, rundir, statedir, tasks, wire
 from .channel import Channel
-from .ports import Listener
+from .listener import Callers, Listener
 from .refusal import Refusal
 
 BEAT_SECONDS = 2.0
@@ -24,7 +24,7 @@ QUIET_SECONDS = 0.2
 
 
 class Server:
-    """What one controller's channel has going on here: children at work, a listener, prepared runs, followed runs."""
+    """What one controller's channel has going on here: children at work, listeners, prepared runs, followed runs."""
 
     def __init__(self, channel: Channel, login_umask: int = 0o022) -> None:
         self.channel = channel
@@ -33,7 +33,9 @@ class Server:
         self.tasks = tasks.Tasks(self.selector)
         self.state = statedir.find()
         self.uploads: dict[str, Any] = {}
+        self.callers = Callers(self.selector)
         self.listeners: dict[str, Listener] = {}
+        self.doors: doors.Doors | None = None
         self.drafts: dict[str, Any] = {}
         self.prepared: dict[str, rundir.RunDir] = {}
         self.follows: dict[str, follow.Follow] = {}
@@ -138,6 +140,7 @@ class Server:
 
     def _wait(self, now: float) -> float:
         moments = [self.channel.said + BEAT_SECONDS, self._heard + SILENCE_SECONDS, self.tasks.next_deadline()]
+        moments.append(self.callers.next_deadline())
         if self.follows and self.channel.room:
             moments.append(self._next_pump)
         return max(0.0, min(moments) - now)
@@ -157,10 +160,12 @@ class Server:
             self._open = self.channel.flush()
             self._want_writing(self.channel.queued > 0)
             for key, _ in self.selector.select(self._wait(time.monotonic())):
-                if key.fileobj in self.selector.get_map():  # an earlier one may have closed it
+                # An earlier one may have closed it, and a new one may have its number already.
+                if self.selector.get_map().get(key.fd) is key:
                     key.data()
             now = time.monotonic()
             self.tasks.expire(now)
+            self.callers.expire(now)
             self._pump(now)
             if now - self.channel.said >= BEAT_SECONDS:
                 self.say({"ev": "beat"})
@@ -172,6 +177,7 @@ class Server:
         self.tasks.close()
         for name in list(self.listeners):
             requests.release(self, name)
+        netrequests.close_doors(self)
         for upload in self.uploads.values():
             upload.abandon()
         for path in self.drafts.values():

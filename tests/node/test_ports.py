@@ -30,7 +30,7 @@ def reach(node: Client, port: int, address: str = "127.0.0.1", **more: Any) -> f
 def test_a_free_port_is_chosen_outside_of_what_the_kernel_hands_out(node: Client) -> None:
     port = node.prepare("r", listen={"address": "127.0.0.1", "port": 0})["port"]
     assert port in ports.CHOICES
-    assert not any(port in span for span in ports._reserved())
+    assert not any(port in span for span in ports.reserved())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.5", "::1"])
