@@ -1,224 +1,92 @@
-"""Networks between the hosts of a test cluster, made for one test and taken away after it."""
+"""Networks of every shape between the hosts of a test cluster, made and broken for one test."""
 
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from ipaddress import ip_interface, ip_network
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_interface
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.host import Host
 from tests.cluster.network import ip, nft
-from tests.topologies.firewall import cut_rules, firewall_rules
+from tests.topologies import firewall as rules
+from tests.topologies.wires import Lan, Wires
 
-MOST_NAME = 15
-"""Characters of an interface's name."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """A host's card and the end of its cable in the lab."""
-
-    host: Host
-    name: str
-    outer: str
-
-
-class Lan:
-    """A switch with the hosts' cards in it."""
-
-    def __init__(self, bridge: str, subnet: str, ports: Mapping[int, Port]) -> None:
-        self.bridge = bridge
-        self.subnet = subnet
-        self.ports = dict(ports)
-
-    def address(self, number: int) -> str:
-        """The ``number``-th address of the subnet, with the prefix length."""
-        network = ip_network(self.subnet)
-        return f"{network[number]}/{network.prefixlen}"
+STRANGER = f"""
+import socket
+server = socket.create_server(("", {rules.STRANGERS_PORT}))
+print("ready", flush=True)
+while True:
+    caller, _ = server.accept()
+    with caller:
+        caller.recv(200)
+        caller.sendall(b"220 what do you want?\\n")
+"""
+"""A machine that takes every connection and answers something else."""
 
 
-Names = Mapping[int, str] | Sequence[str]
-"""Names of cards by host, or in order of the hosts."""
+class Lab(Wires):
+    """What the tests speak of: networks in their usual shapes, what software adds to a host, and troubles."""
 
+    # --- shapes
 
-class Lab:
-    """The place where cables are laid: a namespace with all switches, and one more for each router or stranger.
+    def routed(self, names: Sequence[str]) -> list[Lan]:
+        """Each host in a subnet of its own, 10.60.HOST.0/24, and one router between them."""
+        lans = [self.lan(f"10.60.{host}.0/24", {host: name}) for host, name in enumerate(names)]
+        self.router({lan.bridge: lan.address(254) for lan in lans})
+        for host in range(len(lans)):
+            self.ip(host, f"route add 10.60.0.0/16 via 10.60.{host}.254")
+        return lans
 
-    Host N gets address N+1 of each subnet unless the test says otherwise. Whatever is made here is undone by ``clear``,
-    last things first.
-    """
+    def two_routers(self, names: Sequence[str], *, between: int) -> None:
+        """Hosts 0 and 1 in 10.60.0.0/24, host 2 in 10.60.1.0/24, jumbo frames; the link of their routers takes less."""
+        near = self.lan("10.60.0.0/24", names[:2], mtu=9000)
+        far = self.lan("10.60.1.0/24", {2: names[2]}, mtu=9000)
+        link = self.switch(between)
+        sizes = {near.bridge: 9000, far.bridge: 9000, link: between}
+        one = self.router({near.bridge: near.address(254), link: "10.60.9.1/24"}, mtu=sizes)
+        other = self.router({far.bridge: far.address(254), link: "10.60.9.2/24"}, mtu=sizes)
+        ip(["route add 10.60.1.0/24 via 10.60.9.2"], netns=one)
+        ip(["route add 10.60.0.0/24 via 10.60.9.1"], netns=other)
+        for host in range(2):
+            self.ip(host, "route add 10.60.1.0/24 via 10.60.0.254")
+        self.ip(2, "route add 10.60.0.0/24 via 10.60.1.254")
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.hosts = cluster.hosts
-        # Names that the cluster itself takes away, should the tests be killed.
-        self._prefix = f"ncclrun.{cluster.tag}"
-        self.switches = f"{self._prefix}.lab"
-        self._undo = ExitStack()
-        self._count = 0
-        self._cards: list[tuple[Host, str]] = []
-        self.namespace(self.switches)
-
-    def clear(self) -> None:
-        """Takes everything away."""
-        self._undo.close()
-
-    def undo(self, step: Callable[..., object], *args: object, **options: object) -> None:
-        """Something to do when the test is over."""
-        self._undo.callback(step, *args, **options)
-
-    def netns(self, host: int) -> str:
-        """Name of the host's network namespace."""
-        return f"{self._prefix}.{host}"
-
-    def namespace(self, name: str) -> None:
-        """A namespace of the lab's own."""
-        ip([f"netns add {name}"])
-        self.undo(ip, [f"netns del {name}"], force=True)
-        ip(["link set lo up"], netns=name)
-
-    def ip(self, host: int, *lines: str, undo: Sequence[str] = ()) -> None:
-        """Lines of `ip` on a host; what goes with a card that the lab made needs no ``undo``."""
-        ip(lines, netns=self.netns(host))
-        if undo:
-            self.undo(ip, undo, netns=self.netns(host), force=True)
-
-    # --- cables
-
-    def switch(self, mtu: int = 1500) -> str:
-        """A bridge without ports; returns its name."""
-        self._count += 1
-        name = f"sw{self._count}"
-        ip([f"link add {name} mtu {mtu} type bridge", f"link set {name} up"], netns=self.switches)
-        return name
-
-    def card(self, host: int, name: str, *, bridge: str = "", mtu: int = 1500, lit: bool = True) -> Port:
-        """A card in the host, with a cable to the switch, or to nowhere; ``lit``: there is a carrier."""
-        self._count += 1
-        outer = f"p{self._count}"
-        ip([f"link add {outer} type veth peer name {name} netns {self.netns(host)}"], netns=self.switches)
-        # By hand at once, not with the namespace some time later: the next test uses the same names.
-        self.undo(ip, [f"link del {outer}"], netns=self.switches, force=True)
-        lines = [f"link set {outer} mtu {mtu} {f'master {bridge}' if bridge else ''}"]
-        ip([*lines, *([f"link set {outer} up"] if lit else [])], netns=self.switches)
-        self.ip(host, f"link set {name} mtu {mtu}", f"link set {name} up")
-        if lit:
-            self._cards.append((self.hosts[host], name))
-        return Port(self.hosts[host], name, outer)
-
-    def address(self, host: int, name: str, address: str) -> None:
-        """One more address for a card."""
-        # nodad: usable at once, without the seconds of duplicate detection
-        self.ip(host, f"addr add {address} dev {name}{' nodad' if ':' in address else ''}")
-
-    def lan(
-        self,
-        subnet: str,
-        names: Names,
-        *,
-        mtu: int = 1500,
-        numbers: Mapping[int, int] | None = None,
-        bridge: str | None = None,
-    ) -> Lan:
-        """A network with a card of each of these hosts; ``numbers``: other addresses than N+1."""
-        bridge = bridge or self.switch(mtu)
-        cards = dict(names.items() if isinstance(names, Mapping) else enumerate(names))
-        lan = Lan(bridge, subnet, {host: self.card(host, name, bridge=bridge, mtu=mtu) for host, name in cards.items()})
-        for host, name in cards.items():
-            self.address(host, name, lan.address((numbers or {}).get(host, host + 1)))
-        return lan
-
-    def dead_end(self, names: Names, addresses: Sequence[str], *, lit: bool = True, mtu: int = 1500) -> None:
-        """A card in each of these hosts whose cable leads nowhere; one address is the same for all."""
-        cards = dict(names.items() if isinstance(names, Mapping) else enumerate(names))
-        for host, name in cards.items():
-            self.card(host, name, lit=lit, mtu=mtu)
-            self.address(host, name, addresses[host] if len(addresses) > 1 else addresses[0])
-
-    def cable(self, left: tuple[int, str, str], right: tuple[int, str, str], *, mtu: int = 1500) -> None:
-        """Two cards joined without a switch: (host, name, address) at each end."""
-        bridge = self.switch(mtu)
-        for host, name, address in (left, right):
-            self.card(host, name, bridge=bridge, mtu=mtu)
-            self.address(host, name, address)
+    def triangle(self) -> None:
+        """A cable between each two hosts and no switch: eth1 and eth2 on each, /31 links of 10.70.0.0."""
+        self.cable((0, "eth1", "10.70.0.0/31"), (1, "eth1", "10.70.0.1/31"))
+        self.cable((0, "eth2", "10.70.0.2/31"), (2, "eth1", "10.70.0.3/31"))
+        self.cable((1, "eth2", "10.70.0.4/31"), (2, "eth2", "10.70.0.5/31"))
 
     def bottleneck(self, left: str, right: str, mtu: int) -> None:
         """Joins two switches by a link that drops what is larger than ``mtu``, and tells nobody."""
-        self._count += 1
-        one, other = f"t{self._count}a", f"t{self._count}b"
+        number = self.number()
+        one, other = f"t{number}a", f"t{number}b"
         lines = [f"link add {one} type veth peer name {other}"]
         for name, bridge in ((one, left), (other, right)):
-            # The switch itself keeps its MTU: it would follow the smallest of its ports.
             lines += [f"link set {name} mtu {mtu} master {bridge}", f"link set {name} up"]
         ip(lines, netns=self.switches)
 
+    # --- what software adds to a host
+
+    def bridge(self, host: int, name: str, port: str, address: str) -> None:
+        """A bridge over a card of the host, with the address that the card would have."""
+        lines = [f"link add {name} type bridge", f"link set {port} master {name}", f"addr add {address} dev {name}"]
+        self.ip(host, *lines, f"link set {name} up", undo=[f"link del {name}"])
+        self.comes_up(host, name)
+
     def docker(self, host: int, address: str = "172.17.0.1/16", name: str = "docker0") -> None:
         """A container bridge, as if one container ran."""
-        self._count += 1
-        inner = f"veth{self._count}c"
-        self.ip(
-            host,
-            f"link add {name} type bridge",
-            f"addr add {address} dev {name}",
-            f"link add {inner} type veth peer name {inner}p",
-            f"link set {inner} master {name}",
-            f"link set {inner}p up",
-            f"link set {inner} up",
-            f"link set {name} up",
-            undo=[f"link del {inner}", f"link del {name}"],
-        )
-        self._cards.append((self.hosts[host], name))
+        inner = f"veth{self.number()}c"
+        self.ip(host, f"link add {inner} type veth peer name {inner}p", f"link set {inner}p up", f"link set {inner} up")
+        self.undo(ip, [f"link del {inner}"], netns=self.netns(host), force=True)
+        self.bridge(host, name, inner, address)
 
-    def router(self, gateways: Mapping[str, str], *, mtu: Mapping[str, int] | None = None) -> str:
-        """A router with an address (``10.60.0.254/24``) in each of these switches; returns its namespace."""
-        self._count += 1
-        name = f"{self._prefix}.router{self._count}"
-        self.namespace(name)
-        for number, (bridge, address) in enumerate(gateways.items()):
-            self._count += 1
-            outer, inner, size = f"p{self._count}", f"r{number}", (mtu or {}).get(bridge, 1500)
-            ip([f"link add {outer} type veth peer name {inner} netns {name}"], netns=self.switches)
-            self.undo(ip, [f"link del {outer}"], netns=self.switches, force=True)
-            ip([f"link set {outer} mtu {size} master {bridge}", f"link set {outer} up"], netns=self.switches)
-            nodad = " nodad" if ":" in address else ""
-            lines = [f"link set {inner} mtu {size}", f"addr add {address} dev {inner}{nodad}", f"link set {inner} up"]
-            ip(lines, netns=name)
-        self.sysctl(name, "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        return name
-
-    def sysctl(self, netns: str, *settings: str) -> None:
-        """Kernel settings of a namespace that goes with the test."""
-        run(["ip", "netns", "exec", netns, "sysctl", "-qw", *settings])
-
-    # --- troubles
-
-    def cut(self, lan: Lan, source: int, target: int, *, both: bool = True) -> None:
-        """Drops what the host ``source`` sends to ``target`` in that network, silently.
-
-        Not ``both``: as a stateful firewall does it, which drops new connections from ``source`` alone.
-        """
-        addresses = [str(ip_interface(lan.address(host + 1)).ip) for host in (source, target)]
-        table = f"cut{source}{target}{lan.bridge}"
-        nft(cut_rules(table, lan.ports[source].outer, *addresses, both=both), self.switches)
-        if both:
-            port = lan.ports[target].outer
-            nft(cut_rules(f"{table}b", port, *reversed(addresses), both=True), self.switches)
-
-    def unplug(self, lan: Lan, host: int) -> None:
-        """The host's cable leads nowhere: there is a carrier and nobody behind it (a wrong VLAN, say)."""
-        ip([f"link set {lan.ports[host].outer} nomaster"], netns=self.switches)
-
-    def firewall(self, host: int, allow: str, how: str = "drop") -> None:
-        """A firewall that lets new connections to these TCP ports through (``22, 29500``) and treats the rest so.
-
-        ``how``: ``drop``, ``prohibited`` (the answer of firewalld) or ``reset``.
-        """
-        nft(firewall_rules(allow, how), self.netns(host))
-        self.undo(nft, "delete table inet lab\n", self.netns(host))
+    def vxlan(self, host: int, name: str, lower: str, address: str) -> None:
+        """An overlay on top of a network, as VPN and container software make it."""
+        link = f"link add {name} type vxlan id 42 dstport 4789 group 239.1.1.1 dev {lower}"
+        self.ip(host, link, f"addr add {address} dev {name}", f"link set {name} up", undo=[f"link del {name}"])
 
     def file(self, host: int, path: str, text: str) -> None:
         """A file of that content on the host; what was there comes back."""
@@ -230,28 +98,69 @@ class Lab:
         else:
             self.undo(self.hosts[host].write, path, before)
 
+    def login(self, host: int, **variables: str) -> None:
+        """Variables that every login of the host has, by its shell's start-up file."""
+        self.file(host, "/root/.bashrc", "".join(f"export {name}='{value}'\n" for name, value in variables.items()))
+
+    # --- troubles
+
+    def cut(self, lan: Lan, source: int, target: int, *, both: bool = True) -> None:
+        """Drops what these two hosts send each other in that network, silently.
+
+        Not ``both``: as a stateful firewall does it, which drops new connections of ``source`` to ``target`` alone.
+        """
+        addresses = [str(ip_interface(lan.address(host + 1)).ip) for host in (source, target)]
+        table = f"cut{source}{target}{lan.bridge}"
+        nft(rules.cut(table, lan.ports[source].outer, *addresses, connections_only=not both), self.switches)
+        if both:
+            port = lan.ports[target].outer
+            nft(rules.cut(f"{table}back", port, *reversed(addresses), connections_only=False), self.switches)
+
+    def drop_ipv4(self, lan: Lan) -> None:
+        """IPv4 does not pass this switch; ARP does."""
+        for port in lan.ports.values():
+            nft(rules.no_ipv4(f"v6{port.outer}", port.outer), self.switches)
+
+    def unplug(self, lan: Lan, host: int) -> None:
+        """The host's cable leads nowhere: there is a carrier and nobody behind it (a wrong VLAN, say)."""
+        ip([f"link set {lan.ports[host].outer} nomaster"], netns=self.switches)
+
+    def firewall(self, host: int, allow: str, how: str = "drop") -> None:
+        """A firewall that lets new connections to these TCP ports through (``22, 29500``) and treats the rest so.
+
+        ``how``: ``drop``, ``prohibited`` (the answer of firewalld) or ``reset``.
+        """
+        self._protect(host, rules.incoming(allow, how))
+
+    def forbid_output(self, host: int, name: str) -> None:
+        """A firewall on the host that lets no new connection out by this interface."""
+        self._protect(host, rules.outgoing(name))
+
+    def _protect(self, host: int, text: str) -> None:
+        nft(text, self.netns(host))
+        self.undo(nft, f"delete table inet {rules.TABLE}\n", self.netns(host))
+
+    def silence(self, host: int, name: str, address: str) -> None:
+        """An address to which packets can be sent and from which none ever comes."""
+        self.ip(host, f"neigh add {address} lladdr 02:00:00:00:00:fe nud permanent dev {name}")
+
     @contextmanager
-    def background(self, host: int, argv: Sequence[str], ready: str) -> Iterator[subprocess.Popen[str]]:
-        """A program on the host that has said the line ``ready``; it ends when its stdin does."""
-        command = self.hosts[host].command(argv)
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdin and process.stdout
-            assert process.stdout.readline() == f"{ready}\n"
-            yield process
-
-    def settle(self, timeout: float = 10) -> None:
-        """Returns when every card that has a carrier is up for the kernel, which looks once a second."""
-        deadline = time.monotonic() + timeout
-        for host, name in self._cards:
-            state = host.path(f"/sys/class/net/{name}/operstate")
-            while state.exists() and state.read_text() not in ("up\n", "unknown\n"):
-                assert time.monotonic() < deadline, f"{name} of {host.name} does not come up"
-                time.sleep(0.02)
-
-
-def run(argv: Sequence[str]) -> None:
-    """A command that must work."""
-    subprocess.run(argv, check=True, capture_output=True, text=True)
+    def stranger(self, lan: Lan, address: str, *, talks: bool) -> Iterator[None]:
+        """A machine that is no node has this address; ``talks``: it takes connections at any port."""
+        name = f"{self.switches}-stranger{self.number()}"
+        self.namespace(name)
+        self.plug_in(name, "eth0", lan.bridge, address)
+        if not talks:
+            yield
+            return
+        nft(rules.everything_to_the_stranger(), name)
+        argv = ["ip", "netns", "exec", name, sys.executable, "-c", STRANGER]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+            try:
+                yield
+            finally:
+                process.kill()
 
 
 @contextmanager

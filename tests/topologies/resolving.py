@@ -30,8 +30,9 @@ class Found:
 
     @property
     def error(self) -> str:
-        """Message and mending step of the error; "" where there is none."""
-        return "\n".join(f"{e['message']}\n{e['fix']}" for e in self.done.of("error"))
+        """Message and mending step of the error and of what speaks against each node; "" where there is none."""
+        refused = (f"{e['node']}: {e['message']}\n{e['fix']}" for e in self.done.of("refused"))
+        return "\n".join([*(f"{e['message']}\n{e['fix']}" for e in self.done.of("error")), *refused])
 
     @property
     def warnings(self) -> str:
@@ -96,11 +97,18 @@ class Resolving:
         """`ncclrun resolve CLUSTER --json OPTIONS`; ``extra`` goes into the cluster file."""
         return self.command("resolve", *options, env=env, **extra)
 
-    def command(self, verb: str, *options: str, env: dict[str, str] | None = None, **extra: Any) -> Found:
+    def command(
+        self, verb: str, *options: str, script: str = "", env: dict[str, str] | None = None, **extra: Any
+    ) -> Found:
         """Another command that finds the network."""
         self._lab.settle()
         self.bench.yaml(**extra)
-        return Found(self.bench.run(verb, "--json", self.bench.file, *options, env=env, timeout=60))
+        words = [verb, "--json", *options, self.bench.file, *([script] if script else [])]
+        return Found(self.bench.run(*words, env=env, timeout=60))
+
+    def launch(self, **extra: Any) -> Found:
+        """`ncclrun launch --dry-run` of a script that does nothing."""
+        return self.command("launch", "--dry-run", script=self.bench.script("pass\n"), **extra)
 
     def close(self) -> None:
         """Ends what a failed test left running."""
