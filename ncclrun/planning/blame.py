@@ -1,0 +1,196 @@
+"""Who is in the way: a node that nobody reaches, a pair, a firewall, or a network that leads nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ncclrun.model.network import Evidence, Link, LinkIndex
+from ncclrun.planning.candidates import Candidate, IPNetwork
+from ncclrun.planning.firewall import open_to
+from ncclrun.planning.links import listed, one_way
+
+MOST_SHOWN = 8
+"""Pairs, or nodes, that are told one by one."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What is said of it, a line each; the names of those that the others could go on without; what mends it."""
+
+    lines: tuple[str, ...]
+    nodes: tuple[str, ...]
+    fix: str
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A directed pair that does not work, by the attempt that shows it (None: it was not made)."""
+
+    node_rank: int
+    peer: int
+    link: Link | None
+
+
+def blame(picks: Sequence[Candidate], evidence: Evidence) -> Blame:
+    """What keeps these candidates, one a node, from working together. There must be a pair that is not proven."""
+    case = _Case(picks, evidence)
+    if len(picks) > 2 and len(case.failures) == len(case.tried):
+        return case.wrong_network()
+    nodes = case.bad_nodes()
+    pairs = [f for f in case.failures if f.node_rank not in nodes and f.peer not in nodes]
+    lines = [*case.about_nodes(nodes), *case.about_pairs(pairs)]
+    first = next((f for f in case.failures if f.peer in nodes or f.node_rank in nodes), None) if nodes else pairs[0]
+    fix = case.fix(first, dead=bool(nodes)) if first is not None else ""
+    if nodes:
+        fix += f";  or leave out {listed([case.names[n] for n in nodes], MOST_SHOWN)}"
+    return Blame(tuple(lines), tuple(case.names[n] for n in nodes), fix)
+
+
+class _Case:
+    """The picks and all that failed between them."""
+
+    def __init__(self, picks: Sequence[Candidate], evidence: Evidence) -> None:
+        self.picks = picks
+        self.names = [pick.node for pick in picks]
+        self.tried = list(evidence.pairs())
+        index = LinkIndex(evidence.links)
+        found = (self._failure(index, a, b) for a, b in self.tried)
+        self.failures = [failure for failure in found if failure is not None]
+        self._failed = {(f.node_rank, f.peer) for f in self.failures}
+
+    def _failure(self, index: LinkIndex, a: int, b: int) -> _Failure | None:
+        address = self.picks[b].address
+        routed = index.get(a, None, b, address)
+        bound = index.get(a, self.picks[a].address, b, address)
+        if routed is None or not routed.ok:
+            return _Failure(a, b, routed or (bound if bound is not None and not bound.ok else None))
+        if routed.local == self.picks[a].address or (bound is not None and bound.ok):
+            return None
+        return _Failure(a, b, bound)
+
+    def bad_nodes(self) -> list[int]:
+        """Those that fail with all others that are left, one way at least; never half of the nodes or more."""
+        left = set(range(len(self.picks)))
+        bad: list[int] = []
+        while len(left) > 2 and 2 * (len(bad) + 1) < len(self.picks):
+            pairs = [(a, b) for a, b in self.tried if a in left and b in left]
+            scores = dict.fromkeys(left, 0)
+            for pair in pairs:
+                for node in pair if pair in self._failed else ():
+                    scores[node] += 1
+            cut_off = [n for n in left if any(self._all_fail(p for p in pairs if p[end] == n) for end in (0, 1))]
+            if not cut_off:
+                break
+            worst = max(cut_off, key=lambda node: (scores[node], -node))
+            left.discard(worst)
+            bad.append(worst)
+        return sorted(bad)
+
+    def _all_fail(self, pairs: Iterable[tuple[int, int]]) -> bool:
+        found = [pair in self._failed for pair in pairs]
+        return bool(found) and all(found)
+
+    def about_nodes(self, nodes: Sequence[int]) -> list[str]:
+        """A line for each bad node: which way it fails, and how."""
+        lines = []
+        for node in nodes[:MOST_SHOWN]:
+            toward = [f for f in self.failures if f.peer == node and f.node_rank not in nodes]
+            away = [f for f in self.failures if f.node_rank == node and f.peer not in nodes]
+            deaf = self._all_fail((a, b) for a, b in self.tried if b == node and a not in nodes)
+            mute = self._all_fail((a, b) for a, b in self.tried if a == node and b not in nodes)
+            what = "nobody reaches it, and it reaches nobody" if deaf and mute else "nobody reaches it"
+            if mute and not deaf:
+                what = "it reaches nobody"
+            sample = (toward if deaf else away)[0]
+            pick = self.picks[node]
+            lines.append(
+                f"{pick.node} ({pick.interface} {pick.address}): {what}: {self._words(sample)}{self._hint(sample)}"
+            )
+        if len(nodes) > MOST_SHOWN:
+            lines.append(f"and {len(nodes) - MOST_SHOWN} more nodes")
+        return lines
+
+    def about_pairs(self, failures: Sequence[_Failure]) -> list[str]:
+        """A line for each failing pair; of many the first, and how many more."""
+        lines, done = [], set()
+        for failure in failures:
+            a, b = failure.node_rank, failure.peer
+            if (b, a) in done:
+                continue
+            done.add((a, b))
+            back = next((f for f in failures if (f.node_rank, f.peer) == (b, a)), None)
+            if back is not None and self._words(back) == self._words(failure):
+                text = f"{self.names[a]} <-> {self.names[b]}: {self._words(failure)}{self._hint(failure)}"
+            elif back is not None:
+                text = f"{self.names[a]} -> {self.names[b]}: {self._words(failure)}; the other way: {self._words(back)}"
+            else:
+                text = f"{self.names[a]} -> {self.names[b]}: {self._words(failure)}; the other way works"
+                text += self._hint(failure) or f": something on {self.names[b]} or between them is in the way"
+            lines.append(text)
+        more = [f"and {len(lines) - MOST_SHOWN} more pairs"] if len(lines) > MOST_SHOWN else []
+        return lines[:MOST_SHOWN] + more
+
+    def wrong_network(self) -> Blame:
+        """No pair works at all."""
+        first = self.failures[0]
+        networks = list(dict.fromkeys(str(pick.network) for pick in self.picks))
+        where = f"in {networks[0]}" if len(networks) == 1 else f"over {listed(networks)}"
+        pair = f"{self.names[first.node_rank]} -> {self.names[first.peer]}"
+        line = f"no node reaches any other {where}: {self._words(first)} ({pair}){self._hint(first)}"
+        return Blame((line,), (), self.fix(first, everywhere=True))
+
+    def _words(self, failure: _Failure) -> str:
+        if failure.link is None:
+            return "was not tried"
+        bound = f"from {failure.link.source}: " if failure.link.source is not None else ""
+        return bound + one_way(failure.link, self.names)
+
+    def _network(self, failure: _Failure) -> IPNetwork:
+        """The peers' subnet, as far as it can be known."""
+        return self.picks[failure.node_rank].network
+
+    def _one_subnet(self, failure: _Failure) -> bool:
+        return self.picks[failure.peer].ip in self._network(failure)
+
+    def _hint(self, failure: _Failure) -> str:
+        """What it means; "" where the words say it all."""
+        link = failure.link
+        if link is None:
+            return ""
+        if link.open_ports:
+            ports = listed([str(port) for port in link.open_ports])
+            return (
+                f"; port {ports} of it answers, port {link.port} does not: a firewall lets only some ports through,"
+                " and NCCL listens on ports that the kernel picks"
+            )
+        if link.outcome == "no_route" and self._one_subnet(failure):
+            return ": in one subnet that is a firewall's REJECT, or a host that is off this wire"
+        if link.outcome == "refused":
+            return ", though it listens there: a firewall rejects it, or another machine has this address"
+        if link.outcome == "timeout":
+            return ": a firewall drops it, or an interface, VLAN or cable is dead"
+        return ": another machine or network has this address, too" if link.outcome in ("other", "stranger") else ""
+
+    def fix(self, failure: _Failure, *, dead: bool = False, everywhere: bool = False) -> str:
+        """The command or line that mends it; ``dead``: nobody reaches the peer, ``everywhere``: nobody anybody."""
+        link, peer, asker = failure.link, self.picks[failure.peer], self.picks[failure.node_rank]
+        if link is None:
+            return f"look at {asker.node}: it did not say how its attempts ended"
+        if link.outcome in ("other", "stranger"):
+            who = f"who has it now?  ip neigh show {peer.address}   (on {asker.node})"
+            return f"give {peer.node} an address of its own on {peer.interface};  {who}"
+        if link.outcome == "forbidden":
+            return f"on {asker.node} itself a rule forbids it:  nft list ruleset; iptables -S OUTPUT"
+        if link.outcome == "no_network" or (link.outcome == "no_route" and not self._one_subnet(failure)):
+            return f"give {asker.node} a route:  ip route add {peer.network} via GATEWAY dev {asker.interface}"
+        if link.outcome == "bad_source":
+            return f"try again: the addresses of {asker.node} changed meanwhile"
+        target = "each node" if everywhere else peer.node
+        if link.outcome == "timeout" and not link.open_ports:
+            if everywhere:
+                return f"name another network:  network: {{subnet: …}};  or {open_to(target, self._network(failure))}"
+            if dead:
+                check = f"ip -s link show {peer.interface}; ethtool {peer.interface}"
+                return f"look at the wire on {peer.node}:  {check};  or {open_to(peer.node, self._network(failure))}"
+        return open_to(target, self._network(failure))

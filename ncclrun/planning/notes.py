@@ -1,0 +1,114 @@
+"""What is to be said beside a choice: ties, several interfaces in one subnet, pairs that nobody tried, faster ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ncclrun.model.network import Evidence
+from ncclrun.planning.candidates import Candidate, Row
+from ncclrun.planning.joint import Joint, best, routed
+from ncclrun.planning.proof import Proof
+from ncclrun.planning.verdicts import Note, difference
+
+FIRST_TABLE = 101
+"""Number of the first routing table that is proposed."""
+
+
+def notes_on(
+    choice: Joint,
+    others: Sequence[Joint],
+    table: Sequence[Row],
+    usable: Sequence[Row],
+    proof: Proof | None,
+    evidence: Evidence | None,
+) -> tuple[Note, ...]:
+    """All of them; ``others`` are the answers that were not taken."""
+    return (
+        *_tie(choice, others),
+        *_untried(evidence),
+        *(_faster(choice, usable, proof) if proof is not None else ()),
+        *(note for at, row in enumerate(table) for note in _several_interfaces(at, choice, row, proof)),
+    )
+
+
+def _tie(choice: Joint, others: Sequence[Joint]) -> Iterator[Note]:
+    """Two addresses of one interface are one wire: nothing hangs on which is taken."""
+    equals = [
+        other
+        for other in others
+        if other.rank == choice.rank
+        and any(a.interface != b.interface for a, b in zip(other.picks, choice.picks, strict=True))
+    ]
+    if equals:
+        names = " and ".join(other.name for other in equals)
+        text = f"{choice.name} and {names} are equal on all counts: took {choice.name}, which the kernels list first"
+        if choice.network is not None:
+            yield Note(None, text, f"to take the other, write  network: {{subnet: {equals[0].name}}}")
+
+
+def _untried(evidence: Evidence | None) -> Iterator[Note]:
+    if evidence is None or not evidence.partners:
+        return
+    tried, every = sum(map(len, evidence.partners)), evidence.nodes * (evidence.nodes - 1)
+    if tried < every:
+        yield Note(
+            None,
+            f"of {every} directed pairs of nodes {tried} were tried: of the others nothing is known",
+            "if it hangs all the same, `ncclrun ping` those nodes alone that you suspect",
+        )
+
+
+def _faster(choice: Joint, usable: Sequence[Row], proof: Proof) -> Iterator[Note]:
+    """A proven answer that was left, as it leads over routers or is IPv6, but has more to offer."""
+
+    def above(candidate: Candidate) -> bool:
+        return (candidate.quality.rdma, candidate.quality.speed) > (choice.rank.rdma, choice.rank.speed)
+
+    answers = routed(usable, proof, above)
+    if answers:
+        other = best(answers)
+        named = sorted({pick.interface for pick in other.picks})
+        line = f"network: {{interface: {named[0]}}}" if len(named) == 1 else "`interface: …` on each node"
+        why = difference(choice.rank._replace(ipv4=other.rank.ipv4), other.rank)
+        yield Note(
+            None, f"{other.name} works for all nodes, too, and has more to offer than {choice.name} ({why})", line
+        )
+
+
+def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | None) -> Iterator[Note]:
+    """Several cards of a node in one subnet: what is sent leaves by the routing table, whatever NCCL is told."""
+    pick = choice.picks[node_rank]
+    network = choice.network or pick.network
+    ruled_out = ("not the ", "not in ")  # by a wish, which does not take the card off its wire
+    inside = [c for c in row if c.ip in network and (not c.rejected or c.rejected.startswith(ruled_out))]
+    cards: dict[str, Candidate] = {}
+    for candidate in [pick, *inside]:
+        cards.setdefault(candidate.interface, candidate)
+    if len(cards) < 2:
+        return
+    sender = pick
+    if proof is not None and any(proof.sent[node_rank, c.address] for c in inside):
+        sender = max(inside, key=lambda c: (proof.sent[node_rank, c.address], -c.order))
+    shown = ", ".join(f"{c.interface} {c.address}" for c in cards.values())
+    ways = (
+        f"and the kernel sends by {sender.interface}"
+        if sender.interface != pick.interface
+        else "by which it also sends"
+    )
+    yield Note(
+        pick.node,
+        f"it has {len(cards)} interfaces in {network} ({shown}): NCCL listens on {pick.interface} {ways}. The kernel's"
+        " routing decides what leaves where, not NCCL_SOCKET_IFNAME: the other card is of no use to NCCL",
+        _one_subnet_each([*cards.values()], str(network)),
+    )
+
+
+def _one_subnet_each(cards: Sequence[Candidate], network: str) -> str:
+    """How several cards in one subnet can all be used: each gets a routing table of its own."""
+    ip = "ip -6" if cards[0].family == "ipv6" else "ip"
+    arp = "net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=2"
+    steps = [] if ip != "ip" else [f"sysctl -w {arp}"]
+    for number, card in enumerate(cards, FIRST_TABLE):
+        steps.append(f"{ip} rule add from {card.address} table {number}")
+        steps.append(f"{ip} route add {network} dev {card.interface} src {card.address} table {number}")
+    return "give each card a subnet of its own; or, on that host:  " + " && ".join(steps)

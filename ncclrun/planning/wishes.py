@@ -1,0 +1,70 @@
+"""What the cluster file wants of the network: in words, as a line of the file, and refused where it can't be had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+
+from ncclrun.model.cluster import Network, Node
+from ncclrun.model.errors import PlanError
+from ncclrun.planning.candidates import Row
+
+
+def wish(node: Node) -> str:
+    """The wish that decides, as a reason; "" if there is none."""
+    if node.address:
+        return "the cluster file names the address"
+    if node.network.interface != "auto":
+        return "the cluster file names the interface"
+    if node.network.subnet is not None:
+        return f"the cluster file names the subnet {node.network.subnet}"
+    return ""
+
+
+def wished(node: Node) -> str:
+    """What is wished for: an address, an interface or a subnet; "" if nothing is."""
+    if node.address:
+        return f"address: {node.address}"
+    if node.network.interface != "auto":
+        return f"interface: {node.network.interface}"
+    return "" if node.network.subnet is None else f"subnet: {node.network.subnet}"
+
+
+def without_wishes(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The same nodes, left to the choice."""
+    return tuple(replace(node, address=None, network=Network()) for node in nodes)
+
+
+def entry(node: Node, interface: str) -> str:
+    """The node's line in the cluster file, with the interface named."""
+    name = "" if node.name == node.host else f"name: {node.name}, "
+    return f"- {{host: {node.host}, {name}interface: {interface}}}"
+
+
+def refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> None:
+    """Raises PlanError with all nodes at once whose own wish leaves them nothing."""
+    problems, rows = [], []
+    for node, row in zip(nodes, table, strict=True):
+        if wish(node) and all(c.rejected for c in row):
+            what = node.address or (
+                node.network.interface if node.network.interface != "auto" else f"an address in {node.network.subnet}"
+            )
+            problems.append(f"{node.name} can't use {what}, which the cluster file wants")
+            rows.append(row)
+    if problems:
+        have = "\n".join(f"  {row[0].node} has {_haves(row)}" if row else "" for row in rows)
+        raise PlanError(
+            "\n".join(problems) + "\n" + have,
+            fix="correct network.interface, network.subnet or the node's address to what the nodes have",
+        )
+
+
+def _haves(row: Row) -> str:
+    """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said."""
+    wanted = [c for c in row if not c.rejected.startswith("not ")]
+    ends_here = (ip_address(c.address).is_loopback or ip_address(c.address).is_link_local for c in row)
+    offers = [c for c, useless in zip(row, ends_here, strict=True) if c in wanted or not useless]
+    return ", ".join(
+        f"{c.interface} {c.address}/{c.prefix}" + (f" ({c.rejected})" if c in wanted else "") for c in offers
+    )
