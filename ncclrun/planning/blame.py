@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ncclrun.model.firewall import open_to
 from ncclrun.model.network import Evidence, Link, LinkIndex
-from ncclrun.planning.candidates import Candidate, IPNetwork
-from ncclrun.planning.firewall import open_to
+from ncclrun.planning.candidates import Candidate
 from ncclrun.planning.links import listed, one_way
 
 MOST_SHOWN = 8
@@ -146,12 +146,8 @@ class _Case:
         bound = f"from {failure.link.source}: " if failure.link.source is not None else ""
         return bound + one_way(failure.link, self.names)
 
-    def _network(self, failure: _Failure) -> IPNetwork:
-        """The peers' subnet, as far as it can be known."""
-        return self.picks[failure.node_rank].network
-
     def _one_subnet(self, failure: _Failure) -> bool:
-        return self.picks[failure.peer].ip in self._network(failure)
+        return self.picks[failure.peer].ip in self.picks[failure.node_rank].network
 
     def _hint(self, failure: _Failure) -> str:
         """What it means; "" where the words say it all."""
@@ -186,11 +182,11 @@ class _Case:
             return f"give {asker.node} a route:  ip route add {peer.network} via GATEWAY dev {asker.interface}"
         if link.outcome == "bad_source":
             return f"try again: the addresses of {asker.node} changed meanwhile"
-        target = "each node" if everywhere else peer.node
+        opened = open_to("each node" if everywhere else peer.node, str(asker.network))
         if link.outcome == "timeout" and not link.open_ports:
             if everywhere:
-                return f"name another network:  network: {{subnet: …}};  or {open_to(target, self._network(failure))}"
+                return f"name another network:  network: {{subnet: …}};  or {opened}"
             if dead:
                 check = f"ip -s link show {peer.interface}; ethtool {peer.interface}"
-                return f"look at the wire on {peer.node}:  {check};  or {open_to(peer.node, self._network(failure))}"
-        return open_to(target, self._network(failure))
+                return f"look at the wire on {peer.node}:  {check};  or {opened}"
+        return opened
