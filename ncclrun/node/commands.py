@@ -15,7 +15,7 @@ LONGEST_WAIT_AFTER_KILL = 1.0
 
 
 class Output(NamedTuple):
-    """``code`` is negative for a signal, None when the time ran out."""
+    """``code`` is negative for a signal, None when the time ran out (the texts are what came until then)."""
 
     code: int | None
     out: str
@@ -34,14 +34,18 @@ def locate(name: str, extra: str = "") -> str | None:
     return None
 
 
-def ask(argv: list[str], seconds: float) -> Output:
-    """Runs ``argv`` in `/` without input. Raises OSError when it can't be executed."""
+def ask(argv: list[str], seconds: float, env: dict[str, str] | None = None) -> Output:
+    """Runs ``argv`` in `/` without input; ``env``, if given, is its whole environment.
+
+    Raises OSError when it can't be executed.
+    """
     process = subprocess.Popen(  # no shell; the program is one that the user or this package names
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd="/",
+        env=env,
         start_new_session=True,
         encoding="utf-8",
         errors="replace",
@@ -52,7 +56,8 @@ def ask(argv: list[str], seconds: float) -> Output:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
     try:
-        process.communicate(timeout=LONGEST_WAIT_AFTER_KILL)
+        out, err = process.communicate(timeout=LONGEST_WAIT_AFTER_KILL)
+        return Output(None, out, err)
     except subprocess.TimeoutExpired:
         # It sleeps in a driver and can't die. Waiting for it would make us hang with it.
         process.returncode = -signal.SIGKILL

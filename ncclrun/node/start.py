@@ -34,12 +34,17 @@ def _argv(process: dict[str, Any], run: rundir.RunDir) -> list[str]:
     return words + argv[own:]
 
 
-def programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any], umask: int) -> list[spawn.Program]:
-    """What to start, with whole environments: what the request sets over the login's, and over both what is ours."""
+def environment(request: dict[str, Any]) -> dict[str, str]:
+    """What every process gets: the login's variables without ``unset``, over ``defaults``, and ``env`` over all."""
     base = dict(os.environ)
     for name in _strings(request.get("unset", []), "unset"):
         base.pop(name, None)
-    base = {**_variables(request.get("defaults", {})), **base, **_variables(request.get("env", {}))}
+    return {**_variables(request.get("defaults", {})), **base, **_variables(request.get("env", {}))}
+
+
+def programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any], umask: int) -> list[spawn.Program]:
+    """What to start, with whole environments: what the request sets over the login's, and over both what is ours."""
+    base = environment(request)
     own = {
         "NCCLRUN_COOKIE": run_facts["cookie"],
         "NCCLRUN_RUN_ID": run.run_id,
