@@ -33,8 +33,11 @@ class _Failure:
 
 
 def blame(picks: Sequence[Candidate], evidence: Evidence) -> Blame:
-    """What keeps these candidates, one a node, from working together. There must be a pair that is not proven."""
+    """What keeps these candidates, one a node, from working together."""
     case = _Case(picks, evidence)
+    if not case.failures:
+        line = "each pair works by some of its addresses, but no choice of one address a node works for all"
+        return Blame((line,), (), "name the interface of each node:  - {host: HOST, interface: NAME}")
     if len(picks) > 2 and len(case.failures) == len(case.tried):
         return case.wrong_network()
     nodes = case.bad_nodes()
@@ -185,7 +188,7 @@ class _Case:
         opened = open_to("each node" if everywhere else peer.node, str(asker.network))
         if link.outcome == "timeout" and not link.open_ports:
             if everywhere:
-                return f"name another network:  network: {{subnet: …}};  or {opened}"
+                return f"look whether these interfaces are on one wire (switch, VLAN, cables);  or {opened}"
             if dead:
                 check = f"ip -s link show {peer.interface}; ethtool {peer.interface}"
                 return f"look at the wire on {peer.node}:  {check};  or {opened}"

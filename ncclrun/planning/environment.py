@@ -61,16 +61,17 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def network_variables(endpoint: Endpoint) -> dict[str, str]:
-    """What makes NCCL, Gloo and TensorPipe use this interface and no other.
+    """What makes NCCL, Gloo and TensorPipe use this interface and no other, and NCCL the RDMA ports beside it.
 
     ``=`` makes NCCL's filter exact: without it ``eth1`` also takes ``eth10``. Gloo and TensorPipe know no such form.
     """
-    return {
+    variables = {
         "NCCL_SOCKET_IFNAME": f"={endpoint.interface}",
         "NCCL_SOCKET_FAMILY": "AF_INET6" if ":" in endpoint.address else "AF_INET",
         "GLOO_SOCKET_IFNAME": endpoint.interface,
         "TP_SOCKET_IFNAME": endpoint.interface,
     }
+    return {**variables, "NCCL_IB_HCA": endpoint.hca} if endpoint.hca else variables
 
 
 def rank_variables(

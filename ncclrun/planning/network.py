@@ -11,7 +11,7 @@ from ncclrun.model.network import Evidence
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning import refusals
 from ncclrun.planning.candidates import Candidate, Row, all_candidates, one_machine
-from ncclrun.planning.joint import Joint, best, in_shared_subnets, routed
+from ncclrun.planning.joint import FAMILIES, Joint, best, in_shared_subnets, of_family, routed
 from ncclrun.planning.notes import notes_on
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import Note, Verdict, difference, table_of_verdicts
@@ -45,7 +45,7 @@ def choose(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence
     proof = None if evidence is None else Proof(table, evidence)
     answers = in_shared_subnets(nodes, usable, proof) or routed(usable, proof)
     if not answers:
-        if proof is None or evidence is None or not all(usable):
+        if proof is None or evidence is None or not any(all(of_family(usable, family)) for family in FAMILIES):
             raise refusals.no_address(nodes, table, usable)
         raise refusals.nothing_proven(nodes, facts, table, proof, evidence, _unwished(nodes, facts, evidence))
     choice = best(answers)

@@ -10,7 +10,7 @@ from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence
 from ncclrun.planning.blame import blame
 from ncclrun.planning.candidates import Candidate, Row, aligned, candidate_table
-from ncclrun.planning.joint import FAMILIES, Joint, of_family
+from ncclrun.planning.joint import FAMILIES, Joint, Rank, of_family
 from ncclrun.planning.links import listed
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import table_of_verdicts
@@ -77,6 +77,7 @@ def nothing_proven(
         (v.candidate.node, v.candidate.interface, f"{v.candidate.address}/{v.candidate.prefix}", v.reason or v.verdict)
         for _, row in ordered[:MOST_SHOWN]
         for v in row
+        if not v.candidate.ip.is_loopback
     ]
     elsewhere = _works_among(table, proof, names, picks)
     return PlanError(
@@ -87,7 +88,7 @@ def nothing_proven(
 
 
 def _nearest(table: Sequence[Row], proof: Proof) -> list[int]:
-    """The picks with the most proven pairs, of those that lie in the networks that most nodes have."""
+    """The picks with the most proven pairs, then the best, of those that lie in the networks that most nodes have."""
     usable = [[c for c in row if not c.rejected] for row in table]
     shared: dict[object, set[int]] = {}
     for at, row in enumerate(usable):
@@ -95,7 +96,11 @@ def _nearest(table: Sequence[Row], proof: Proof) -> list[int]:
             shared.setdefault(candidate.network, set()).add(at)
     networks = sorted(shared, key=lambda network: -len(shared[network]))[:MOST_SHOWN]
     trials = [[_in(row, network) for row in usable] for network in networks]
-    return max(trials, key=proof.proven)
+    return max(trials, key=lambda picks: (proof.proven(picks), _rank(table, picks)))
+
+
+def _rank(table: Sequence[Row], picks: Sequence[int]) -> Rank:
+    return Joint(tuple(row[number] for row, number in zip(table, picks, strict=True)), None).rank
 
 
 def _in(row: Sequence[Candidate], network: object) -> int:
@@ -111,13 +116,15 @@ def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str], picks
             if not candidate.rejected and candidate.network != picks[at].network:
                 groups.setdefault(candidate.network, {}).setdefault(at, candidate)
     lines = []
-    for network, members in groups.items():
-        good = {a for a, b in proof.pairs() if a in members and b in members and _work(proof, members, a, b)}
-        good |= {b for a, b in proof.pairs() if a in good and b in members and _work(proof, members, a, b)}
-        tried = [(a, b) for a, b in proof.pairs() if a in good and b in good]
+    pairs = [*proof.pairs()]
+    for network in sorted(groups, key=lambda network: -len(groups[network]))[:MOST_SHOWN]:
+        members = groups[network]
+        inside = [(a, b) for a, b in pairs if a in members and b in members]
+        good = {at for a, b in inside if _work(proof, members, a, b) for at in (a, b)}
+        tried = [(a, b) for a, b in inside if a in good and b in good]
         if tried and all(_work(proof, members, a, b) for a, b in tried):
             lines.append(f"  {network} works among {listed([names[at] for at in sorted(good)], MOST_SHOWN)}")
-    return lines[:MOST_SHOWN]
+    return lines
 
 
 def _work(proof: Proof, members: dict[int, Candidate], a: int, b: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Literal
 
 from ncclrun.model.network import Evidence, Link
@@ -81,6 +80,7 @@ class _Words:
         self._names = [row[0].node if row else "" for row in table]
         self._usable = [bits(c.order for c in row if not c.rejected) for row in table]
         self._lost = {(node_rank, pick.order): other for other in others for node_rank, pick in enumerate(other.picks)}
+        self._addresses = [{c.address: c for c in row} for row in table]
         self._links: dict[tuple[int, str], list[Link]] = defaultdict(list)
         for link in evidence.links if evidence is not None else ():
             self._links[link.peer, link.address].append(link)
@@ -125,7 +125,8 @@ class _Words:
     def _belongs(self, link: Link, candidate: Candidate) -> bool:
         if self._choice is not None and self._choice.picks[link.peer] == candidate:
             return link.source == self._choice.picks[link.node_rank].address
-        return link.source is not None and ip_address(link.source) in candidate.network
+        source = self._addresses[link.node_rank].get(link.source or "")
+        return source is not None and source.ip in candidate.network
 
 
 def _standing(choice: Joint) -> str:
