@@ -16,8 +16,8 @@ from ncclrun.console.words import count, names
 
 IN_A_PIPE = 24
 """Nodes whose matrix is shown in full where no width bounds it."""
-NAME = 8
-"""Columns that a node's name has at least before the matrix gives up."""
+FULL, DOTS = 12, 4
+"""Columns that a node's name keeps at least, with numbers in the cells and with dots."""
 FEW, MANY = 8, 20
 """Lines on the worst pairs below a whole matrix, and in place of one."""
 TOGETHER = 3
@@ -80,7 +80,7 @@ def _grid(seen: Seen, pairs: Mapping[tuple[int, int], Pair], width: int | None) 
         return ""
     typical = middle(list(pairs.values()))
     measured = typical is not None
-    for full, gap in ((True, 2), (True, 1), (False, 1)):
+    for full, gap, least in ((True, 2, FULL), (True, 1, FULL), (False, 1, DOTS)):
         cells = {at: _cell(pair, measured=measured, full=full) for at, pair in pairs.items()}
         marked = any(cell[0].isdigit() and not cell[-1].isdigit() for cell in cells.values())
         if marked:  # digits stand below digits
@@ -90,7 +90,7 @@ def _grid(seen: Seen, pairs: Mapping[tuple[int, int], Pair], width: int | None) 
         name = max(cell_len(one_line(seen.name(rank))) for rank in ranks)
         if width is not None:
             room = width - digits - 1 - column * len(ranks)
-            if room < min(name, NAME):
+            if room < min(name, least):
                 continue
             name = min(name, room)
         unit = ("Gbit/s" if measured else "connect times in ms") if full else "connections"

@@ -23,9 +23,13 @@ class NetworkBoard:
         self._seen.add(event)
 
     def due(self, event: Event, width: int | None) -> str:
-        """What `resolve` has to show before this event is; "" otherwise, and the second time."""
+        """What `resolve` has to show before this event is; "" otherwise, and the second time.
+
+        Where no choice came about the error tells the candidates; who reaches whom then follows at the end.
+        """
         last = isinstance(event, (Failure, Written, Ended)) or (isinstance(event, Warn) and bool(self._seen.resolved))
-        if self._silent or not last or not self._seen.candidates:
+        known = self._seen.candidates or (self._seen.linked and isinstance(event, Ended))
+        if self._silent or not last or not known:
             return ""
         self._silent = True
         return resolved_text(self._seen, width)

@@ -99,17 +99,21 @@ def _where(rows: Sequence[Judged]) -> str:
 # --- what it comes to
 
 
-def conclusion_text(seen: Seen, width: int | None) -> str:
-    """A line each on why, RDMA, paths and NCCL, as far as they are known."""
-    said = [
+def conclusion_lines(seen: Seen) -> list[tuple[str, str]]:
+    """What it is about, and a sentence: why, RDMA, paths and NCCL, as far as they are known."""
+    return [
         *(("network", line) for line in _reasons(seen.resolved.values(), len(seen.names))),
         *(("RDMA", line) for line in _hcas(seen.resolved.values(), len(seen.names))),
         *(("paths", line) for line in _paths(list(seen.paths.values()))),
         *(("NCCL", line) for line in nccl_words(seen.nccl, seen.resolved, len(seen.names))),
     ]
+
+
+def conclusion_text(seen: Seen, width: int | None) -> str:
+    """The same as lines."""
     head, reset = ("\x1b[1m", RESET) if width is not None else ("", "")
     text = ""
-    for name, line in said:
+    for name, line in conclusion_lines(seen):
         parts = [one_line(line)] if width is None else wrap(one_line(line), max(20, width - LABEL))
         text += f"{head}{name:<{LABEL}}{reset}" + f"\n{'':{LABEL}}".join(parts) + "\n"
     return "\n" + text if text else ""

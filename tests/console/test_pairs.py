@@ -1,0 +1,107 @@
+"""A pair's state is that of the chosen addresses, and its words say what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncclrun.console.pairs import Pair, Seen, worst_first
+from ncclrun.model.events import Event
+from ncclrun.model.network import Link, Reach
+from tests.console.networks import DOCKER, address, judged, link, linked, path, resolved, transfer
+
+
+def pair(*links: Link, more: tuple[Event, ...] = (), nodes: int = 3, choice: bool = True) -> Pair:
+    """Of node 0 with node 1 after these attempts."""
+    chosen = [*judged(nodes), *resolved(nodes)] if choice else []
+    return Seen([*linked(nodes, {(0, 1): links}), *chosen, *more]).pairs()[0, 1]
+
+
+class TestWithAChoice:
+    def test_a_proven_pair_is_well_and_has_its_time(self) -> None:
+        found = pair(link(0, 1), link(0, 1, source=address(0)))
+        assert (found.state, found.words, found.seconds) == ("ok", "connected in 0.31 ms", 0.00031)
+
+    @pytest.mark.parametrize(
+        ("outcome", "state", "words"),
+        [
+            ("timeout", "timeout", "no answer"),
+            ("refused", "refused", "connection refused"),
+            ("no_route", "no_route", "no route to host"),
+            ("no_network", "no_route", "network is unreachable"),
+            ("forbidden", "forbidden", "forbidden by a firewall on the node itself"),
+            ("stranger", "wrong", "somebody answers who is no node of the cluster"),
+            ("reset", "error", "connection reset"),
+        ],
+    )
+    def test_a_failed_one_says_how(self, outcome: Reach, state: str, words: str) -> None:
+        found = pair(link(0, 1, outcome))
+        assert (found.state, found.words, found.seconds) == (state, words, None)
+
+    def test_a_wrong_machine_is_named(self) -> None:
+        assert pair(link(0, 1, "other", by=2)).words == "reached gpu2 instead"
+        assert pair(link(0, 1, "other", by=0)).words == "reached itself"
+
+    def test_an_open_port_beside_the_dead_one_is_told(self) -> None:
+        assert pair(link(0, 1, "timeout", open_ports=(22,))).words == "no answer, though port 22 answers"
+
+    def test_another_address_does_not_make_it_well_but_is_told(self) -> None:
+        found = pair(link(0, 1, "timeout"), link(0, 1, address="192.168.1.1"))
+        assert (found.state, found.words) == ("timeout", "no answer (reached at 192.168.1.1)")
+
+    def test_an_address_that_every_host_has_changes_nothing(self) -> None:
+        assert pair(link(0, 1), link(0, 1, "other", by=0, address=DOCKER)).state == "ok"
+
+    def test_only_from_another_source_is_a_detour(self) -> None:
+        found = pair(link(0, 1, "timeout"), link(0, 1, source=address(0)))
+        assert (found.state, found.words) == ("detour", f"no answer, but reached from {address(0)}")
+
+    def test_a_connection_that_leaves_by_another_interface_is_a_detour(self) -> None:
+        found = pair(link(0, 1, local="192.168.1.0"))
+        assert (found.state, found.words) == ("detour", "leaves by eth0 (192.168.1.0), not by eth1")
+
+    def test_an_address_of_its_own_that_no_interface_is_known_of_is_none(self) -> None:
+        assert pair(link(0, 1, local="fd00::1234")).state == "ok"
+
+
+class TestWithoutAChoice:
+    def test_the_best_attempt_counts(self) -> None:
+        found = pair(link(0, 1, "timeout"), link(0, 1, address="192.168.1.1"), choice=False)
+        assert (found.state, found.link) == ("ok", link(0, 1, address="192.168.1.1"))
+
+    def test_a_wrong_machine_is_farther_off_than_silence(self) -> None:
+        assert pair(link(0, 1, "other", by=0, address=DOCKER), link(0, 1, "timeout"), choice=False).state == "timeout"
+
+
+class TestWhatFitsThrough:
+    def test_large_packets_that_vanish_are_trouble(self) -> None:
+        found = pair(link(0, 1), more=(path(0, 1, 1500),))
+        assert (found.state, found.words) == ("mtu", "packets over 1500 bytes vanish (9000 were sent)")
+
+    def test_a_router_that_says_so_is_none_and_neither_is_blocked_udp(self) -> None:
+        assert pair(link(0, 1), more=(path(0, 1, 1500, told=True),)).state == "ok"
+        assert pair(link(0, 1), more=(path(0, 1, 0),)).state == "ok"
+
+    def test_blocked_ports_are(self) -> None:
+        found = pair(link(0, 1), more=(path(0, 1, blocked=(40001, 40002)),))
+        assert (found.state, found.words) == ("ports", "TCP ports 40001, 40002 do not answer")
+
+    def test_what_could_not_be_measured_failed(self) -> None:
+        found = pair(link(0, 1), more=(transfer(0, 1, None, "reset"),))
+        assert (found.state, found.words, found.gbits) == ("error", "no throughput: reset", None)
+
+    def test_a_second_measurement_replaces_the_first(self) -> None:
+        assert pair(link(0, 1), more=(transfer(0, 1, 1.0), transfer(0, 1, 9.0))).gbits == 9.0
+
+
+def test_a_pair_that_nobody_tried_says_so() -> None:
+    found = Seen(linked(3, {(0, 1): ()})).pairs()
+    assert found[0, 1].state == "untried"
+    assert found[0, 0].state == "self"
+    assert len(found) == 9
+
+
+def test_the_worst_come_first_and_then_the_slow() -> None:
+    odd = {(0, 1): (link(0, 1, "timeout"),), (1, 0): (link(1, 0, seconds=0.5),)}
+    found = Seen([*linked(3, odd), path(2, 0, 1500), path(2, 1, 9000)]).pairs()
+    ordered = worst_first([one for one in found.values() if one.state != "self"])
+    assert [(one.node_rank, one.peer) for one in ordered[:3]] == [(0, 1), (2, 0), (1, 0)]

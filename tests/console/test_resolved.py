@@ -1,0 +1,184 @@
+"""`resolve` shows every candidate with its verdict, and in a few lines what it comes to."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from ncclrun.console.network import NetworkBoard
+from ncclrun.console.output import Output
+from ncclrun.console.pairs import Seen
+from ncclrun.console.plain import PlainView
+from ncclrun.console.resolved import candidates_text, conclusion_lines, resolved_text
+from ncclrun.model.events import Ended, Event, Failure, Judged, Planned, RunCreated, Warn, Written
+from tests.console.networks import judged, link, linked, name, path, resolved, says, transfer
+from tests.console.samples import pinged
+
+END = Ended(run_id="", exit_code=0, reason="the network is proven", seconds=1.0)
+
+
+def plain(*events: Event) -> tuple[str, str]:
+    """What stands on stdout and stderr in the end."""
+    out, err = io.StringIO(), io.StringIO()
+    view = PlainView(Output(out), Output(err))
+    for event in events:
+        view.show(event)
+    view.close()
+    return out.getvalue(), err.getvalue()
+
+
+def rows(nodes: int) -> list[Judged]:
+    return [event for event in judged(nodes) if isinstance(event, Judged)]
+
+
+class TestCandidates:
+    def test_stand_node_by_node_with_the_chosen_first_and_marked(self) -> None:
+        lines = [line.split() for line in candidates_text(rows(2), None).splitlines()]
+        assert [line[:4] for line in lines[1:4]] == [
+            ["*", "gpu0", "eth1", "10.77.0.1/24"],
+            ["gpu0", "eth0", "192.168.1.0/24", "usable"],
+            ["gpu0", "docker0", "172.17.0.1/24", "rejected"],
+        ]
+        assert lines[4][:2] == ["*", "gpu1"]
+
+    def test_name_their_node_once_on_a_terminal(self) -> None:
+        assert candidates_text(rows(2), 80).count("gpu0") == 1
+
+    def test_of_many_nodes_are_folded_by_kind(self) -> None:
+        text = candidates_text(rows(12), None)
+        lines = text.splitlines()
+        assert sum(line.startswith("*") for line in lines) == 12
+        assert lines[13] == "all: proven by all others"
+        assert lines[-1].split(maxsplit=5) == [
+            *("docker0", "172.17.0.1", "12", "nodes", "rejected"),
+            "it is the network of containers",
+        ]
+        assert len(lines) == 1 + 12 + 1 + 2 + 1 + 2
+
+    def test_wrap_their_reasons_at_eighty_columns(self) -> None:
+        row = Judged(
+            node="a",
+            node_rank=0,
+            interface="eth0",
+            address="fd00::1",
+            prefix=64,
+            verdict="rejected",
+            reason="why " * 60,
+        )
+        lines = re.sub(r"\x1b\[\d*m", "", candidates_text([row], 80)).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert sum(line.count("why") for line in lines) == 60
+
+
+class TestConclusion:
+    def test_says_why_and_what_fits_and_whether_nccl_agrees(self) -> None:
+        events = [*linked(2), *resolved(2), path(0, 1, passed=(1,)), path(1, 0), says(0, True), says(1, True)]
+        assert conclusion_lines(Seen(events)) == [
+            ("network", "eth1 on all 2 nodes: proven by all"),
+            ("paths", "9000 bytes fit through on all 2 pairs; all high TCP ports that were tried pass"),
+            ("NCCL", "2.27.5 agrees on all 2 nodes"),
+        ]
+
+    def test_says_what_nccl_would_do_instead(self) -> None:
+        against = says(1, False, interface="eth0", address="192.168.1.1")
+        lines = conclusion_lines(Seen([*linked(3), *resolved(3), says(0, True), against, says(2, None, version="")]))
+        assert lines[1:] == [
+            ("NCCL", "2.27.5 agrees on gpu0"),
+            ("NCCL", "2.27.5 would use eth0 192.168.1.1 on gpu1, not eth1 10.77.0.2"),
+            ("NCCL", "was not asked on gpu2: no libnccl there"),
+        ]
+
+    def test_says_where_ports_or_udp_are_blocked(self) -> None:
+        events = [*linked(2), path(0, 1, blocked=(40001,)), path(1, 0, 0)]
+        assert conclusion_lines(Seen(events)) == [
+            (
+                "paths",
+                "9000 bytes fit through on 1 pair; UDP is blocked, so the MTU is not known on 1 pair; "
+                "high TCP ports are blocked on 1 pair",
+            )
+        ]
+
+
+class TestResolve:
+    def test_shows_the_matrix_only_when_something_is_wrong(self) -> None:
+        well = [*linked(2), *judged(2), *resolved(2)]
+        assert "connect times" not in resolved_text(Seen(well), None)
+        assert "connect times" in resolved_text(Seen([*well, path(0, 1, 1500)]), None)
+
+    def test_shows_the_table_once_and_before_the_warnings(self) -> None:
+        board = NetworkBoard()
+        told = []
+        for event in [*linked(2), *judged(2), *resolved(2), Warn(text="a"), Warn(text="b"), END]:
+            board.add(event)
+            told.append((event.event, bool(board.due(event, None))))
+        assert [event for event, shown in told if shown] == ["warning"]
+        assert told[-3:] == [("warning", True), ("warning", False), ("end", False)]
+
+    def test_has_its_table_on_stdout_and_all_else_on_stderr(self) -> None:
+        out, err = plain(*linked(2), *judged(2), *resolved(2), Warn(text="beware"), END)
+        assert out.startswith("   node  interface")
+        assert err.splitlines() == [
+            "ncclrun: network: 2 pairs of 2 nodes probed (all pairs), 2 of 2 connections made in 0.10 s",
+            "warning: beware",
+            "ncclrun: the network is proven after 1 s, exit code 0",
+        ]
+
+    def test_without_an_answer_shows_who_reaches_whom(self) -> None:
+        odd = {(0, 1): (link(0, 1, "timeout"),)}
+        out, err = plain(*linked(2, odd), Failure(message="no network", fix="cable", exit_code=3), END)
+        assert "gpu0  ->  gpu1" in out
+        assert "error: no network\n  fix: cable\n" in err
+
+    def test_says_what_it_has_written(self) -> None:
+        written = Written(path="lab.yaml", backup="lab.yaml.bak", changes=("gpu0: interface eth1",))
+        assert plain(written)[1] == (
+            "ncclrun: lab.yaml is written (what it was before: lab.yaml.bak)\n           gpu0: interface eth1\n"
+        )
+
+
+class TestPing:
+    def test_has_the_matrix_below_its_table(self) -> None:
+        events = [*linked(2, names=["gpu1", "b"]), *judged(2), *resolved(2, ["gpu1", "b"]), pinged(0), pinged(1), END]
+        out, _ = plain(*events)
+        assert out.index("node  fit") < out.index("connect times in ms") < out.index("network  eth1 on all 2 nodes")
+        assert "docker0" not in out
+
+    def test_is_as_it_was_where_nothing_was_probed(self) -> None:
+        out, _ = plain(pinged(0), END)
+        assert out == "node  fit\ngpu1  yes\n"
+
+
+class TestLaunch:
+    RUN = RunCreated(run_id="r", cluster="lab", directory="/r", nnodes=2, nodes=(name(0), name(1)))
+    PLAN = Planned(
+        run_id="r",
+        launcher="torchrun",
+        master_addr="10.77.0.1",
+        master_port=1,
+        world_size=2,
+        nodes=({"node": name(0)}, {"node": name(1)}),
+    )
+
+    def test_says_its_network_and_the_proof_in_one_line(self) -> None:
+        out, err = plain(self.RUN, *linked(2), *resolved(2), says(0, True), says(1, True), self.PLAN)
+        assert out == ""
+        assert (
+            "ncclrun: network: eth1 on gpu0, eth1 on gpu1 (proven by all); proven by 2 connections in 0.10 s; "
+            "NCCL 2.27.5 agrees on all 2 nodes\n"
+        ) in err
+        assert "probed" not in err
+
+    def test_says_what_nccl_thinks_when_that_comes_later(self) -> None:
+        _, err = plain(self.RUN, *linked(2), *resolved(2), self.PLAN, says(0, True), says(1, True))
+        assert err.splitlines()[-1] == "ncclrun: NCCL 2.27.5 agrees on all 2 nodes"
+
+
+def test_a_measurement_shows_how_far_it_is() -> None:
+    from ncclrun.console.progress import Progress
+
+    progress = Progress(lambda: 0.0)
+    for event in (transfer(0, 1, 9.4), transfer(1, 0, 0.94, number=2), transfer(0, 2, None, "lost", number=2)):
+        assert progress.note(event) == []
+    assert progress.live() == "bandwidth: round 2, 3 pairs measured, gpu1 -> gpu0 the slowest at 0.94 Gbit/s (0 s)"
+    progress.note(END)
+    assert progress.live() == ""
