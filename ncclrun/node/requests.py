@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from . import (
     archive,
+    asking,
     authorize,
     facts,
     follow,
@@ -275,4 +276,5 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "sweep": _sweep,
     "authorize": _authorize,
     **netrequests.HANDLERS,
+    **asking.HANDLERS,
 }
