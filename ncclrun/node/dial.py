@@ -58,6 +58,19 @@ def outcome_of(code: int, *, answered: bool = False) -> str:
     return "no_route" if answered and code == errno.EACCES else OUTCOMES.get(code, "error")
 
 
+def bind(sock: socket.socket, source: SocketAddress) -> bool:
+    """Binds a socket that is to call to its source; False if that is no address of ours. Raises OSError."""
+    if sock.family == socket.AF_INET:
+        sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+    try:
+        sock.bind(source)
+    except OSError as error:
+        if error.errno not in NO_SOURCE:
+            raise
+        return False
+    return True
+
+
 class Call:
     """One attempt. ``greet`` false: it is enough that the connection is taken (outcome ``open``).
 
@@ -116,7 +129,7 @@ def most_at_once() -> int:
 
 
 class Dialler:
-    """Makes calls until none is left. For a process that does nothing else."""
+    """Makes calls until none is left. For a process that does nothing else (in which SIGPIPE may well be deadly)."""
 
     def __init__(self, token: str, done: Done) -> None:
         self._token = token
@@ -157,7 +170,7 @@ class Dialler:
             source = None if call.source is None else endpoint(call.source, 0)[1]
             family, target = endpoint(call.address, call.port)
             call.sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            if source is not None and not _bind(call.sock, source):
+            if source is not None and not bind(call.sock, source):
                 call.outcome = "bad_source"
                 return self._end(call)
         except Refusal:  # the zone of the source, which is the target's too, has gone
@@ -207,7 +220,7 @@ class Dialler:
             call.outcome = "open"
             return False
         call.challenge = hello.new_challenge()
-        sock.send(hello.probe(call.challenge))
+        sock.send(hello.probe(call.challenge), socket.MSG_NOSIGNAL)
         return True
 
     def _heard(self, call: Call, sock: socket.socket) -> bool:
@@ -235,16 +248,3 @@ class Dialler:
             call.sock.close()
             call.sock = None
         self._waiting.extend(self._done(call))
-
-
-def _bind(sock: socket.socket, source: SocketAddress) -> bool:
-    """False if the source is not ours. Raises OSError."""
-    if sock.family == socket.AF_INET:
-        sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
-    try:
-        sock.bind(source)
-    except OSError as error:
-        if error.errno not in NO_SOURCE:
-            raise
-        return False
-    return True

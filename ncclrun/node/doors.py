@@ -8,9 +8,9 @@ from typing import Any, Callable, Iterable
 
 from . import ports
 from .addresses import endpoint
+from .echo import Echo, open_echo
 from .hello import Identity
 from .listener import Callers, Listener, Sink, open_port
-from .pathmtu import Echo, open_echo
 from .refusal import Refusal
 
 MOST_ADDRESSES = 64

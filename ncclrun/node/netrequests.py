@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from . import dial, doors, probe
-from .addresses import endpoint
+from . import dial, doors, pathmtu, probe, throughput
+from .addresses import family_of
 from .hello import Hello, Identity
+from .listener import Sink
 from .refusal import Refusal
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ def _identity(request: dict[str, Any]) -> Identity:
     return Identity(_get(request, "token", str), _get(request, "node_rank", int))
 
 
+def _address(request: dict[str, Any], name: str) -> str:
+    """An address, whatever zone it has."""
+    address = _get(request, name, str)
+    family_of(address)
+    return address
+
+
 def _port(value: int) -> int:
     if not 0 < value < 65536:
         raise Refusal("bad_request", f"{value!r} is no port")
@@ -62,12 +70,33 @@ def _listen(server: Server, request: dict[str, Any], body: bytes, reply: Reply) 
     if not 0 <= extra <= doors.MOST_EXTRA or len(addresses) > doors.MOST_ADDRESSES:
         raise Refusal("bad_request", f"at most {doors.MOST_EXTRA} extra ports and {doors.MOST_ADDRESSES} addresses")
     close_doors(server)
+    server.doors = doors.Doors(server.callers, addresses, extra, identity, _receiver(server, identity))
+    reply({"ok": True, **server.doors.as_json()})
+
+
+def _receiver(server: Server, identity: Identity) -> Sink:
+    """Counts what callers send, in a child for each."""
+    children = 0
 
     def sink(caller: socket.socket, greeting: Hello, rest: bytes) -> None:
-        """Nobody sends yet."""
+        nonlocal children
+        if children >= throughput.MOST_RECEIVERS:
+            return
+        children += 1
 
-    server.doors = doors.Doors(server.callers, addresses, extra, identity, sink)
-    reply({"ok": True, **server.doors.as_json()})
+        def done(_answer: dict[str, Any]) -> None:
+            # The sender was told; it is the one that reports.
+            nonlocal children
+            children -= 1
+
+        server.tasks.spawn(
+            lambda: throughput.receive(caller, greeting.challenge, len(rest), identity),
+            done,
+            throughput.MOST_SECONDS + 2 * throughput.SILENCE_SECONDS,
+            frozenset([caller.fileno()]),
+        )
+
+    return sink
 
 
 def close_doors(server: Server) -> None:
@@ -89,11 +118,12 @@ def _target(part: dict[str, Any]) -> probe.Target:
     sources = part.get("sources")
     if not isinstance(sources, list) or not all(source is None or isinstance(source, str) for source in sources):
         raise Refusal("bad_request", "sources must be a list of addresses and null")
-    address = _get(part, "address", str)
-    for one in [address, *filter(None, sources)]:
-        endpoint(one.split("%", 1)[0], 0)
+    for source in filter(None, sources):
+        family_of(source)
     others = tuple(_port(port) for port in _list(part, "other_ports", int))
-    return probe.Target(_get(part, "peer", int), address, _port(_get(part, "port", int)), tuple(sources), others)
+    return probe.Target(
+        _get(part, "peer", int), _address(part, "address"), _port(_get(part, "port", int)), tuple(sources), others
+    )
 
 
 def _probe(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
@@ -106,8 +136,49 @@ def _probe(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     server.tasks.spawn(lambda: probe.probe(token, node_rank, targets, limit), reply, waves + SPARE_SECONDS)
 
 
+# --- paths, throughput
+
+
+def _path_target(part: dict[str, Any]) -> pathmtu.Target:
+    ports = tuple(_port(port) for port in _list(part, "ports", int))
+    return pathmtu.Target(_get(part, "peer", int), _address(part, "address"), _port(_get(part, "udp", int)), ports)
+
+
+def _paths(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    token, node_rank = _identity(request)
+    limit, source, mtu = _limit(request), _address(request, "source"), _get(request, "mtu", int)
+    if mtu < pathmtu.SMALLEST:
+        raise Refusal("bad_request", f"an interface's MTU is at least {pathmtu.SMALLEST}, not {mtu}")
+    targets = [_path_target(part) for part in _list(request, "targets", dict)]
+    waves = sum(len(target.ports) for target in targets) // dial.MOST_AT_ONCE + 1
+    seconds = (1 + waves) * limit + SPARE_SECONDS
+    server.tasks.spawn(lambda: pathmtu.paths(token, node_rank, source, mtu, targets, limit), reply, seconds)
+
+
+def _throughput(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    token = _get(request, "token", str)
+    seconds, streams = request.get("seconds"), _get(request, "streams", int)
+    if not isinstance(seconds, (int, float)) or not 0 < seconds <= throughput.MOST_SECONDS:
+        raise Refusal("bad_request", f"seconds must be at most {throughput.MOST_SECONDS:.0f}, not {seconds!r}")
+    if not 0 < streams <= throughput.MOST_STREAMS:
+        raise Refusal("bad_request", f"streams must be 1 to {throughput.MOST_STREAMS}, not {streams}")
+    order = throughput.Order(
+        peer=_get(request, "peer", int),
+        address=_address(request, "address"),
+        port=_port(_get(request, "port", int)),
+        source=None if request.get("source") is None else _address(request, "source"),
+        seconds=float(seconds),
+        streams=streams,
+    )
+    # To connect, to send, to hear the result.
+    longest = order.seconds + 2 * throughput.SILENCE_SECONDS + SPARE_SECONDS
+    server.tasks.spawn(lambda: throughput.send(token, order), reply, longest)
+
+
 HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "listen": _listen,
     "unlisten": _unlisten,
     "probe": _probe,
+    "paths": _paths,
+    "throughput": _throughput,
 }

@@ -48,10 +48,10 @@ def detach(keep: frozenset[int]) -> None:
     kernel.close_descriptors(keep)
 
 
-def _child(work: Work, fd: int) -> None:
+def _child(work: Work, fd: int, keep: frozenset[int]) -> None:
     status = 1
     try:
-        detach(frozenset([fd]))
+        detach(keep | {fd})
         data = json.dumps(attempt(work)).encode("ascii") + b"\n"
         while data:
             data = data[os.write(fd, data) :]
@@ -67,12 +67,15 @@ class Tasks:
         self._selector = selector
         self._tasks: dict[int, Task] = {}
 
-    def spawn(self, work: Work, done: Done, seconds: float) -> None:
-        """Runs ``work`` in a child and calls ``done`` with an answer's fields, at the latest after ``seconds``."""
+    def spawn(self, work: Work, done: Done, seconds: float, keep: frozenset[int] = frozenset()) -> None:
+        """Runs ``work`` in a child and calls ``done`` with an answer's fields, at the latest after ``seconds``.
+
+        ``keep``: descriptors that the work needs.
+        """
         fd, far = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _child(work, far)
+            _child(work, far, keep)
         os.close(far)
         task = Task(pid, fd, time.monotonic() + seconds, done, bytearray())
         self._tasks[fd] = task

@@ -128,7 +128,7 @@ class TestOnOneHost:
             ended.append(call)
             return ()
 
-        monkeypatch.setattr(dial, "_bind", bind)  # the kernel may give this very port, once in a while
+        monkeypatch.setattr(dial, "bind", bind)  # the kernel may give this very port, once in a while
         dial.Dialler(SECRET, done).run([dial.Call("127.0.0.1", port, "127.0.0.1", 2.0)])
         assert [call.outcome for call in ended] == ["refused"]
 
