@@ -22,7 +22,7 @@ def nccl_packages():
     for distribution in metadata.distributions():
         name = (distribution.metadata["Name"] or "").lower()
         if name.startswith("nvidia-nccl"):
-            found[name] = distribution.version
+            found.setdefault(name, distribution.version)  # what is first on the path is imported
     return found
 
 def system_nccl():
