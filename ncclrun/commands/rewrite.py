@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import NcclrunError
+from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Written
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.clusteredit import write_choice
+from ncclrun.planning.hostfile import is_hostfile
 
 
-def write_endpoints(path: Path, before: bytes, nodes: Sequence[Node], endpoints: Sequence[Endpoint]) -> Written:
-    """Puts interface and address of these nodes into the cluster file ``path``, whose content was ``before``.
+class Rewrite:
+    """Puts interface and address of nodes into one cluster file, as it is when this is made.
 
-    Where that changes nothing, nothing is written and ``backup`` is "". Raises UsageError and SpecError as
-    ``write_choice``, and NcclrunError where the file can't be replaced; it is as it was then.
+    Raises UsageError then, before any work, where there is nothing to write to: ``cluster`` None stands for `--hosts`.
     """
-    edit = write_choice(before.decode("utf-8"), str(path), nodes, endpoints)
-    after = edit.text.encode("utf-8")
-    backup = "" if after == before else str(replace_file(path, before, after))
-    return Written(path=str(path), backup=backup, changes=edit.changes)
+
+    def __init__(self, cluster: str | None) -> None:
+        if cluster is None:
+            raise _nowhere("--hosts")
+        self._path = Path(cluster)
+        with _reported(self._path):
+            self._content = self._path.read_bytes()
+            if is_hostfile(self._content.decode("utf-8", "replace")):
+                raise _nowhere(f"{cluster}, a hostfile,")
+            _check(self._path, self._path.resolve(strict=True))
+
+    def __call__(self, nodes: Sequence[Node], endpoints: Sequence[Endpoint]) -> Written:
+        """Where that changes nothing, nothing is written and ``backup`` is "".
+
+        Raises UsageError and SpecError as ``write_choice``, and NcclrunError where the file can't be replaced; it is
+        as it was then.
+        """
+        edit = write_choice(self._content.decode("utf-8"), str(self._path), nodes, endpoints)
+        after = edit.text.encode("utf-8")
+        backup = "" if after == self._content else str(replace_file(self._path, self._content, after))
+        return Written(path=str(self._path), backup=backup, changes=edit.changes)
+
+
+def _nowhere(what: str) -> UsageError:
+    return UsageError(
+        f"{what} has no place for interfaces and addresses, so there is nothing to --write to",
+        fix="make a cluster file: a line `nodes:`, and below it a line `- HOST` for each host",
+    )
 
 
 def replace_file(path: Path, before: bytes, after: bytes) -> Path:
@@ -37,15 +62,10 @@ def replace_file(path: Path, before: bytes, after: bytes) -> Path:
     points to it. The copy is ``NAME.bak``, or ``NAME.bak1`` and so on where there are older ones. Raises NcclrunError.
     """
     made: list[Path] = []
-    try:
+    with _reported(path):
         real = path.resolve(strict=True)
+        _check(path, real)
         status = real.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise NcclrunError(f"{path} is no regular file, so nothing is written to it", fix="name a file on the disk")
-        if not os.access(real, os.W_OK):  # a new file in its place would get round that
-            raise NcclrunError(
-                f"{path} is write-protected, and is left as it is", fix=f"chmod u+w {shlex.quote(str(path))}"
-            )
         try:
             made.append(_fresh(real, after, status))
             made.append(_backup(real, before, status))
@@ -57,17 +77,35 @@ def replace_file(path: Path, before: bytes, after: bytes) -> Path:
             made[0].replace(real)
         except BaseException:
             for file in made:
-                with suppress(FileNotFoundError):
-                    file.unlink()
+                file.unlink(missing_ok=True)
             raise
-        _sync(real.parent)
+        with suppress(OSError):  # the new file is in its place either way; some file systems know no such request
+            _sync(real.parent)
+    return made[1]
+
+
+def _check(path: Path, real: Path) -> None:
+    """Raises NcclrunError for what must not be replaced, and OSError for what can't be."""
+    if not real.is_file():
+        raise NcclrunError(f"{path} is no regular file, so nothing is written to it", fix="name a file on the disk")
+    if not os.access(real, os.W_OK):  # a new file in its place would get round that
+        fix = f"chmod u+w {shlex.quote(str(path))}"
+        raise NcclrunError(f"{path} is write-protected, and is left as it is", fix=fix)
+    if not os.access(real.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Turns what the system refuses into words."""
+    try:
+        yield
     except OSError as error:
         folder = shlex.quote(str(path.resolve().parent))
         raise NcclrunError(
             f"{path} can't be replaced: {error.strerror or error}; it is as it was",
             fix=f"see who may write into its directory, and whether there is room:  ls -ld {folder}; df {folder}",
         ) from error
-    return made[1]
 
 
 def _fresh(real: Path, content: bytes, status: os.stat_result) -> Path:

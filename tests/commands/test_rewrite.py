@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ncclrun.commands import rewrite
-from ncclrun.commands.rewrite import replace_file, write_endpoints
-from ncclrun.model.errors import NcclrunError
+from ncclrun.commands.rewrite import Rewrite, replace_file
+from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.clusterfile import parse_cluster
 
@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
 
 def test_the_choice_stands_in_the_file_and_the_old_file_beside_it(file: Path) -> None:
     nodes = parse_cluster(OLD, "cluster.yaml").nodes
-    written = write_endpoints(file, OLD, nodes, [Endpoint("eth1", "10.0.0.1", "")])
+    written = Rewrite(str(file))(nodes, [Endpoint("eth1", "10.0.0.1", "")])
     assert (written.path, written.backup) == (str(file), f"{file}.bak")
     assert written.changes == ("gpu1: interface eth1, address 10.0.0.1",)
     assert file.read_bytes() == NEW
@@ -43,10 +43,26 @@ def test_the_choice_stands_in_the_file_and_the_old_file_beside_it(file: Path) ->
 def test_a_choice_that_stands_there_already_touches_nothing(file: Path) -> None:
     file.write_bytes(NEW)
     before = file.stat()
-    written = write_endpoints(file, NEW, parse_cluster(NEW, "c").nodes, [Endpoint("eth1", "10.0.0.1", "")])
+    written = Rewrite(str(file))(parse_cluster(NEW, "c").nodes, [Endpoint("eth1", "10.0.0.1", "")])
     assert (written.backup, written.changes) == ("", ())
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert names(file.parent) == ["cluster.yaml"]
+
+
+def test_what_can_not_be_written_to_is_said_before_the_work(tmp_path: Path) -> None:
+    hostfile = tmp_path / "hosts"
+    hostfile.write_text("gpu1 slots=8\n")
+    for cluster, what in ((None, "--hosts has"), (str(hostfile), "hosts, a hostfile, has")):
+        with pytest.raises(UsageError, match=f"{what} no place for interfaces"):
+            Rewrite(cluster)
+
+
+def test_a_file_that_changes_during_the_work_is_not_written_over(file: Path) -> None:
+    rewrite = Rewrite(str(file))
+    file.write_bytes(b"nodes: [other]\n")
+    with pytest.raises(NcclrunError, match="was changed by somebody"):
+        rewrite(parse_cluster(OLD, "c").nodes, [Endpoint("eth1", "10.0.0.1", "")])
+    assert (file.read_bytes(), names(file.parent)) == (b"nodes: [other]\n", ["cluster.yaml"])
 
 
 def test_older_copies_are_kept(file: Path) -> None:
@@ -94,7 +110,7 @@ def test_a_file_that_somebody_changed_meanwhile_is_left_as_it_is(file: Path) -> 
 
 
 def test_a_write_protected_file_is_left_as_it_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write whatever the mode says
+    monkeypatch.setattr(os, "access", lambda path, mode: path != file)  # root may write whatever the mode says
     with pytest.raises(NcclrunError, match="write-protected") as caught:
         replace_file(file, OLD, NEW)
     assert caught.value.fix == f"chmod u+w {file}"
