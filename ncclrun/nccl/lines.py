@@ -20,8 +20,6 @@ _SOCKET = re.compile(_WHERE)
 _SETTING = re.compile(
     r"NCCL (?:INFO|WARN) (?P<name>NCCL_[A-Z0-9_]+) set (?:by environment )?to (?P<value>.*)", re.DOTALL
 )
-_CHOSEN = re.compile(r"NCCL INFO (?:Initialized NET plugin|Using network|Assigned NET plugin) (?P<name>[\w.-]+)")
-_NONE_FOUND = re.compile(r"no (?:socket |usable listening )?interface found", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +81,3 @@ def setting_line(text: str) -> tuple[str, str] | None:
     value = match["value"].rstrip("\n")
     # Of numbers, and of them alone, NCCL makes a sentence.
     return match["name"], value[:-1] if re.fullmatch(r"-?\d+\.", value) else value
-
-
-def network_line(text: str) -> str | None:
-    """`Using network Socket`: the transport that a communicator really took."""
-    match = _CHOSEN.search(text)
-    return match["name"] if match is not None else None
-
-
-def no_interface(text: str) -> bool:
-    """NCCL found no interface that its settings allow: it ends there."""
-    return "NCCL WARN" in text and _NONE_FOUND.search(text) is not None

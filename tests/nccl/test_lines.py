@@ -67,18 +67,3 @@ def test_net_lines(text: str, net: NetLine | None) -> None:
 )
 def test_settings(text: str, setting: tuple[str, str] | None) -> None:
     assert lines.setting_line(INFO + text) == setting
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [("Using network IB", "IB"), ("Assigned NET plugin Socket to comm", "Socket"), ("NET/IB : No device found.", None)],
-)
-def test_the_network_that_was_taken(text: str, name: str | None) -> None:
-    assert lines.network_line(INFO + text) == name
-
-
-def test_finding_no_interface_is_known_from_its_warning() -> None:
-    warn = "[2026-01-01 00:00:00] node1:41:77 [0] bootstrap.cc:130 NCCL WARN "
-    assert lines.no_interface(warn + "Bootstrap : no socket interface found")
-    assert lines.no_interface(warn + "NET/Socket : No usable listening interface found")
-    assert not lines.no_interface(INFO + "NET/IB : No device found.")
