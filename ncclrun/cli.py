@@ -43,6 +43,7 @@ NODES = typer.Option("--nodes", help="Only these nodes: names, ranges, indexes, 
 JSON = typer.Option("--json", help="One JSON event a line on stdout.", callback=_note_json)
 ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
 OPEN_RUN = typer.Argument(metavar="[RUN]", help="Run id; by default the last that has not ended.")
+HTML = typer.Option("--html", help="Write all of it as one self-contained page.", metavar="FILE", dir_okay=False)
 CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
 
 LEAVE_LEVEL = 3
@@ -156,18 +157,60 @@ def ping(
     cluster: Annotated[str | None, CLUSTER] = None,
     hosts: Annotated[str | None, HOSTS] = None,
     nodes: Annotated[str | None, NODES] = None,
+    bandwidth: Annotated[
+        bool, typer.Option("--bandwidth", help="Measure the TCP throughput of every pair, both ways.")
+    ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="The same, and slow pairs again with the best nodes: node or link?")
+    ] = False,
+    seconds: Annotated[float, typer.Option(help="Seconds a measurement.", min=0.1, max=60)] = 1.0,
+    streams: Annotated[int, typer.Option(help="TCP connections a measurement.", min=1, max=16)] = 4,
+    html: Annotated[Path | None, HTML] = None,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
-    """Is every node reachable and fit?
+    """Is every node reachable and fit, and what joins them?
 
     Exit code 1 if one is not, with the reason and the command that mends it.
     """
-    from ncclrun.commands import ping as command
+    import os
+
+    from ncclrun.commands.ping import Bandwidth, Ping
 
     spec = _cluster(cluster, hosts, nodes)
+    wanted = Bandwidth(seconds=seconds, streams=streams, deep=deep) if bandwidth or deep else None
     with _signals() as control, _transport(ask_pass, spec) as transport:
-        _show(command.ping(spec, transport, control), json=json)
+        events = Ping(spec, transport, control, os.environ, bandwidth=wanted).events()
+        _show(events, json=json, page=_Page(html, f"ncclrun ping {spec.source}"))
+
+
+@app.command()
+def resolve(
+    cluster: Annotated[str | None, CLUSTER] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    nodes: Annotated[str | None, NODES] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put interface and address of each node into the cluster file.")
+    ] = False,
+    html: Annotated[Path | None, HTML] = None,
+    json: Annotated[bool, JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Which network joins the nodes, and what proves it?
+
+    Every node tries every address of the others. Exit code 3 if no network joins them all.
+    """
+    import os
+
+    from ncclrun.commands.resolve import resolve as command
+    from ncclrun.commands.rewrite import Rewrite
+
+    spec = _cluster(cluster, hosts, nodes)
+    # What can't be written is said before the work, not after it.
+    rewrite = Rewrite(cluster) if write else None
+    with _signals() as control, _transport(ask_pass, spec) as transport:
+        events = command(spec, transport, control, os.environ, write=rewrite)
+        _show(events, json=json, page=_Page(html, f"ncclrun resolve {spec.source}"))
 
 
 @app.command()
@@ -423,12 +466,44 @@ def _signals() -> Iterator[Control]:
             signal.signal(number, signal.SIG_IGN)
 
 
+class _Page:
+    """The events of a command as a page (`--html`), if there is to be one."""
+
+    def __init__(self, path: Path | None, title: str) -> None:
+        self._path = path
+        self._title = title
+        self._events: list[Event] = []
+        if path is not None:
+            from ncclrun.console.page import refuse_unwritable
+
+            refuse_unwritable(path)
+
+    def add(self, event: Event) -> None:
+        """Takes one event."""
+        if self._path is not None:
+            self._events.append(event)
+
+    def write(self) -> None:
+        """Writes the file, if there is one to write."""
+        if self._path is not None:
+            from ncclrun.console.page import write_page
+
+            write_page(self._path, self._title, self._events)
+
+
 def _show(
-    events: Iterator[Event], *, json: bool, ranks: str | None = None, plan: bool = False, unread: bool = False
+    events: Iterator[Event],
+    *,
+    json: bool,
+    ranks: str | None = None,
+    plan: bool = False,
+    unread: bool = False,
+    page: _Page | None = None,
 ) -> None:
     """Shows every event and leaves with the exit code of the last one.
 
-    ``unread``: what the command does goes on when nobody reads our output any more (``| head``).
+    ``unread``: what the command does goes on when nobody reads our output any more (``| head``). ``page`` takes the
+    events too and is written at the end.
     """
     from ncclrun.console.output import OutputClosed
     from ncclrun.console.view import make_view
@@ -438,6 +513,8 @@ def _show(
     view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan)
     with closing(view):
         for event in events:
+            if page is not None:
+                page.add(event)
             try:
                 view.show(event)
             except OutputClosed:
@@ -445,4 +522,6 @@ def _show(
                     raise
             if isinstance(event, Ended):
                 code = event.exit_code
+    if page is not None:
+        page.write()
     raise typer.Exit(code)

@@ -1,72 +1,165 @@
-"""`ncclrun ping`: is every node reachable and fit, and which interface would it use?"""
+"""`ncclrun ping`: is every node reachable and fit, which network joins them, and how fast is it?"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from ncclrun.commands.bandwidth import Measurement, measure, measure_again
+from ncclrun.commands.confirmation import Finding
 from ncclrun.commands.control import Control
-from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink
+from ncclrun.commands.settling import judged, settle
+from ncclrun.commands.survey import Survey
+from ncclrun.commands.visit import Visit, problem_of
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
-from ncclrun.model.cluster import ClusterSpec, Node
-from ncclrun.model.errors import HostError, NcclrunError, PlanError
+from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.errors import PlanError
 from ncclrun.model.events import Connected, Ended, Event, Failure, Pinged, Problem, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.plan import Endpoint
-from ncclrun.planning.network import choose_endpoints
+from ncclrun.planning.network import Choice, choose
 from ncclrun.transport.base import Transport
-from ncclrun.transport.fleet import for_all
-from ncclrun.transport.session import Session
 
 EXIT_UNFIT = 1
 
 
-def ping(cluster: ClusterSpec, transport: Transport, control: Control) -> Iterator[Event]:
-    """Connected as they come, a Pinged for each node, then Ended: exit code 1 when any node is not fit."""
-    began = time.monotonic()
-    sessions: dict[int, Session] = {}
-    connected: dict[int, Connected] = {}
-    rows: dict[int, Pinged] = {}
-    inbox = Inbox()
-    nodes = cluster.nodes
-    try:
-        for event in connect(nodes, transport, inbox_sink(nodes, inbox), control, sessions):
-            if isinstance(event, Connected):
-                connected[event.node_rank] = event
-                yield event
-            elif isinstance(event, Unreachable):
-                rows[event.node_rank] = unreachable_row(event)
-                yield rows[event.node_rank]
-        facts: dict[int, NodeFacts] = {}
+@dataclass(frozen=True)
+class Bandwidth:
+    """That throughput is to be measured: seconds for each direction of a pair; ``deep`` tells nodes from links."""
 
-        def question(rank: int, session: Session) -> NodeFacts:
-            return ask_facts(session, nodes[rank].launch.python)
+    seconds: float
+    streams: int
+    deep: bool
 
-        for rank, answer in for_all(sessions, question, cancelled=control.stopped):
-            if isinstance(answer, NcclrunError):
-                reason = answer.reason if isinstance(answer, HostError) else "refused"
-                rows[rank] = _row(nodes[rank], rank, connected[rank], (_problem(reason, answer),))
-                yield rows[rank]
-            else:
-                facts[rank] = answer
-        control.check()
-        endpoints, failure = _endpoints(nodes, facts)
-        if failure is not None:
-            yield Failure(message=failure.message, fix=failure.fix, exit_code=EXIT_UNFIT)
-        for row in _fit_rows(nodes, facts, connected, endpoints, failure):
-            rows[row.node_rank] = row
-            yield row
-    finally:
-        for session in sessions.values():
-            session.close()
-    unfit = [row.node for _, row in sorted(rows.items()) if not row.fit]
-    yield Ended(
-        run_id="",
-        exit_code=EXIT_UNFIT if unfit else 0,
-        reason=f"not fit: {', '.join(unfit)}" if unfit else "all nodes are fit",
-        seconds=time.monotonic() - began,
-    )
+
+class Ping:
+    """One `ping`; ``events`` is the whole of it."""
+
+    def __init__(
+        self,
+        cluster: ClusterSpec,
+        transport: Transport,
+        control: Control,
+        environ: Mapping[str, str],
+        *,
+        bandwidth: Bandwidth | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._control = control
+        self._environ = environ
+        self._bandwidth = bandwidth
+        self._visit = Visit(cluster, transport, control)
+        self._problems: dict[int, list[Problem]] = {}
+        self._endpoints: dict[int, Endpoint] = {}
+
+    def events(self) -> Iterator[Event]:
+        """Connected as they come, the network, a Pinged for each node, Ended: exit code 1 when any node is not fit."""
+        began = time.monotonic()
+        with self._visit as visit:
+            for event in visit.events():
+                yield unreachable_row(event) if isinstance(event, Unreachable) else event
+            self._look()
+            if len(visit.facts) > 1 or len(self._cluster.nodes) == 1:  # alone it would take its loopback
+                yield from self._network()
+            rows = [self._row(rank) for rank in sorted(visit.facts)]
+            yield from rows
+            lost = [rank for rank in visit.lost if rank in visit.connected and rank not in visit.facts]
+            yield from (self._lost_row(rank) for rank in sorted(lost))
+        unfit = set(visit.lost) | {row.node_rank for row in rows if not row.fit}
+        names = ", ".join(self._cluster.nodes[rank].name for rank in sorted(unfit))
+        yield Ended(
+            run_id="",
+            exit_code=EXIT_UNFIT if unfit else 0,
+            reason=f"not fit: {names}" if unfit else "all nodes are fit",
+            seconds=time.monotonic() - began,
+        )
+
+    def _look(self) -> None:
+        """What is wrong with each node for itself, and beside the others."""
+        ones = self._visit.participants
+        differing = cluster_problems([one.node for one in ones], [one.facts for one in ones])
+        for one, differs in zip(ones, differing, strict=True):
+            self._problems[one.node_rank] = [*node_problems(one.node, one.facts), *differs]
+
+    def _network(self) -> Iterator[Event]:
+        """Tries everything, chooses, confirms and, if asked, measures."""
+        survey = Survey(self._visit.participants, self._control)
+        try:
+            joined = yield from self._joined(survey)
+            if joined is not None:
+                part, choice = joined
+                yield from judged(part.participants, choice)
+                settled = yield from settle(part, choice, self._cluster, self._environ)
+                for one, endpoint in zip(part.participants, settled.endpoints, strict=True):
+                    self._endpoints[one.node_rank] = endpoint
+                self._take(settled.findings)
+                if self._bandwidth is not None and len(part.participants) > 1:
+                    yield from self._measure(part, settled.endpoints, self._bandwidth)
+        except PlanError as error:
+            yield from self._failure(error)
+        finally:
+            survey.close()
+        for at, failure in survey.failed.items():
+            self._problems[survey.participants[at].node_rank].append(problem_of(failure))
+
+    def _joined(self, survey: Survey) -> Generator[Event, None, tuple[Survey, Choice] | None]:
+        """The choice for all; where there is none, for all but those who keep the others from it."""
+        try:
+            return survey, (yield from survey.choose(everything=True))
+        except PlanError as error:
+            yield from self._failure(error)
+            others = [at for at, one in enumerate(survey.participants) if one.node.name not in error.nodes]
+            if not error.nodes or len(others) < 2:
+                return None
+        part = survey.part(others)
+        try:
+            return part, choose(part.nodes, part.facts, part.evidence)
+        except PlanError:
+            return None  # the first failure is told; what is left has no network either
+
+    def _failure(self, error: PlanError) -> Iterator[Event]:
+        """No network: told once, and noted at the nodes to blame, or at all of them."""
+        yield Failure(message=error.message, fix=error.fix, exit_code=EXIT_UNFIT)
+        for rank, problems in self._problems.items():
+            if not error.nodes or self._cluster.nodes[rank].name in error.nodes:
+                problems.append(
+                    Problem(code="network", message="no network joins it to the others (see above)", fix=error.fix)
+                )
+
+    def _measure(self, survey: Survey, endpoints: tuple[Endpoint, ...], wanted: Bandwidth) -> Iterator[Event]:
+        measurement = Measurement(survey, endpoints, self._control, seconds=wanted.seconds, streams=wanted.streams)
+        yield from measure(measurement)
+        if wanted.deep:
+            self._take((yield from measure_again(measurement)))
+
+    def _take(self, findings: tuple[Finding, ...]) -> None:
+        for finding in findings:
+            self._problems[finding.node_rank].append(finding.problem)
+
+    def _row(self, rank: int) -> Pinged:
+        connected, facts, endpoint = self._visit.connected[rank], self._visit.facts[rank], self._endpoints.get(rank)
+        problems = tuple(self._problems[rank])
+        return replace(
+            _told(connected, facts),
+            fit=not any(problem.level == "error" for problem in problems),
+            interface=endpoint.interface if endpoint else "",
+            address=endpoint.address if endpoint else "",
+            problems=problems,
+        )
+
+    def _lost_row(self, rank: int) -> Pinged:
+        """A node that was reached and did not tell its facts."""
+        connected = self._visit.connected[rank]
+        return Pinged(
+            node=connected.node,
+            node_rank=rank,
+            host=connected.host,
+            fit=False,
+            seconds=connected.seconds,
+            hostname=connected.hostname,
+            problems=(self._visit.lost[rank],),
+        )
 
 
 def unreachable_row(event: Unreachable) -> Pinged:
@@ -75,75 +168,17 @@ def unreachable_row(event: Unreachable) -> Pinged:
     return Pinged(node=event.node, node_rank=event.node_rank, host=event.host, fit=False, problems=(problem,))
 
 
-def _endpoints(nodes: tuple[Node, ...], facts: dict[int, NodeFacts]) -> tuple[dict[int, Endpoint], PlanError | None]:
-    """The choice among the nodes that answered, or why there is none, and then that among those not to blame."""
-    failure: PlanError | None = None
-    ranks = sorted(facts)
-    if len(ranks) < len(nodes) and len({fact.machine for fact in facts.values()}) < 2:
-        return {}, None  # alone it would take its loopback, which it will not once the others are there
-    while ranks:
-        try:
-            chosen = choose_endpoints([nodes[rank] for rank in ranks], [facts[rank] for rank in ranks])
-        except PlanError as error:
-            if failure is not None or not error.nodes:
-                return {}, failure or error
-            failure = error
-            ranks = [rank for rank in ranks if nodes[rank].name not in error.nodes]
-        else:
-            return dict(zip(ranks, chosen, strict=True)), failure
-    return {}, failure
-
-
-def _fit_rows(
-    nodes: tuple[Node, ...],
-    facts: dict[int, NodeFacts],
-    connected: dict[int, Connected],
-    endpoints: dict[int, Endpoint],
-    failure: PlanError | None,
-) -> Iterator[Pinged]:
-    ranks = sorted(facts)
-    differing = cluster_problems([nodes[rank] for rank in ranks], [facts[rank] for rank in ranks])
-    for rank, differs in zip(ranks, differing, strict=True):
-        problems = [*node_problems(nodes[rank], facts[rank]), *differs]
-        if failure is not None and rank not in endpoints:
-            problems.append(
-                Problem(code="network", message="no network joins it to the others (see above)", fix=failure.fix)
-            )
-        yield _row(nodes[rank], rank, connected[rank], tuple(problems), facts[rank], endpoints.get(rank))
-
-
-def _row(
-    node: Node,
-    rank: int,
-    connected: Connected,
-    problems: tuple[Problem, ...],
-    facts: NodeFacts | None = None,
-    endpoint: Endpoint | None = None,
-) -> Pinged:
-    fit = not any(problem.level == "error" for problem in problems)
-    row = Pinged(
-        node=node.name,
-        node_rank=rank,
-        host=node.host,
-        fit=fit,
+def _told(connected: Connected, facts: NodeFacts) -> Pinged:
+    return Pinged(
+        node=connected.node,
+        node_rank=connected.node_rank,
+        host=connected.host,
+        fit=True,
         seconds=connected.seconds,
-        hostname=connected.hostname,
-        problems=problems,
-    )
-    if facts is None:
-        return row
-    return replace(
-        row,
         hostname=facts.hostname,
-        interface=endpoint.interface if endpoint else "",
-        address=endpoint.address if endpoint else "",
         gpus=tuple(gpu.name for gpu in facts.gpus),
         python=facts.python.version,
         torch=facts.python.torch,
         nccl=facts.python.nccl,
         clock_offset=facts.clock_offset,
     )
-
-
-def _problem(reason: str, error: NcclrunError) -> Problem:
-    return Problem(code=reason, message=error.message, fix=error.fix)

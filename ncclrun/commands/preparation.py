@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
+from ncclrun.commands.confirmation import Confirmation, Settings
 from ncclrun.commands.control import Control
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, unreachable
+from ncclrun.commands.settling import findings_told, told, with_rdma
+from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import (
@@ -19,12 +22,12 @@ from ncclrun.model.errors import (
     PlanError,
     UsageError,
 )
-from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Resolved, Unreachable, Warn
+from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Unreachable, Warn
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
-from ncclrun.model.plan import LaunchPlan, NodePlan
+from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
 from ncclrun.planning.environment import network_variables
-from ncclrun.planning.network import choose_endpoints
+from ncclrun.planning.links import master_out_of_reach
 from ncclrun.planning.planner import make_plan, refuse_unsupported, wanted_port
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
@@ -33,8 +36,6 @@ from ncclrun.transport.session import Session
 PREPARE_TIMEOUT = 120.0
 LEFT_OUT = 20
 """Ignored names that are told."""
-REACH_TIMEOUT = 20.0
-"""Seconds for a node's answer; it gives up the master's port after 5 by itself and says why."""
 
 
 class NotStarted(NcclrunError):
@@ -75,24 +76,15 @@ class Preparation:
         self._token = token
         self._forwarded = forwarded_values(cluster.nodes, environ)
         self._source = find_source(job, cluster.nodes)
+        self._survey: Survey
+        self._endpoints: tuple[Endpoint, ...] = ()
 
     def resolve(self) -> Generator[Event, None, LaunchPlan]:
         """Connects, probes and plans; nothing on the nodes is changed. Raises NotStarted or PlanError."""
         refuse_unsupported(self.cluster, self._job)
         yield from self._connect()
         yield from self._probe()
-        plan = self._plan(None)
-        for node in plan.nodes:
-            yield Resolved(
-                node=node.node.name,
-                node_rank=node.node_rank,
-                interface=node.endpoint.interface,
-                address=node.endpoint.address,
-                why=node.endpoint.why,
-            )
-        for node in plan.nodes:
-            yield from _overridden(node)
-        return plan
+        return (yield from self._network())
 
     def show_code(self) -> Iterator[Event]:
         """What would be sent, for a dry run."""
@@ -176,14 +168,49 @@ class Preparation:
     def _ordered_facts(self) -> list[NodeFacts]:
         return [self.facts[rank] for rank in range(len(self.cluster.nodes))]
 
-    def _plan(self, master_port: int | None) -> LaunchPlan:
-        facts = self._ordered_facts()
+    def _network(self) -> Generator[Event, None, LaunchPlan]:
+        """The network that the nodes prove and NCCL confirms, and the plan that stands on it."""
+        survey = self._survey = Survey(self._participants(), self._control)
+        choice = yield from survey.choose()
+        yield from self._give_up(survey)
+        # What RDMA is to be used depends on the variables, and then becomes one of them.
+        draft = self._plan(None, choice.endpoints)
+        self._endpoints, notes = with_rdma(
+            survey.participants, choice.endpoints, [node.environment for node in draft.nodes]
+        )
+        plan = self._plan(None, self._endpoints)
+        yield from told(survey.participants, self._endpoints, (*choice.notes, *notes))
+        for node in plan.nodes:
+            yield from _overridden(node)
+        settings = [Settings(node.environment, node.defaults) for node in plan.nodes]
+        findings = yield from Confirmation(survey, self._endpoints, settings).events()
+        survey.close()
+        yield from self._give_up(survey)
+        yield from findings_told(self.cluster.nodes, findings)
+        if any(finding.problem.level == "error" for finding in findings):
+            raise NotStarted(EXIT_NOT_STARTED)
+        return plan
+
+    def _give_up(self, survey: Survey) -> Iterator[Event]:
+        """Ends the launch when a node was lost, or refused, while the network was looked at."""
+        for node_rank, error in sorted(survey.failed.items()):
+            yield failure_event(self.cluster.nodes[node_rank], node_rank, error)
+        if survey.failed:
+            raise NotStarted(max(error.exit_code for error in survey.failed.values()))
+
+    def _participants(self) -> list[Participant]:
+        return [
+            Participant(node, rank, self.sessions[rank], self.facts[rank])
+            for rank, node in enumerate(self.cluster.nodes)
+        ]
+
+    def _plan(self, master_port: int | None, endpoints: Sequence[Endpoint]) -> LaunchPlan:
         job = JobSpec(**{**vars(self._job), "program": self._source.program})
         return make_plan(
             self.cluster,
             job,
-            facts,
-            choose_endpoints(self.cluster.nodes, facts),
+            self._ordered_facts(),
+            endpoints,
             run_id=self._run_id,
             forwarded=self._forwarded,
             master_port=master_port,
@@ -250,7 +277,7 @@ class Preparation:
                 f"{self._source.program} is not the same file on all nodes (SHA-256):\n{rows}",
                 fix="bring the nodes' working directories to the same state, or leave workdir out to have it sent",
             )
-        return self._plan(port)
+        return self._plan(port, self._endpoints)
 
     def _preparation(self, plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
         archive = self._source.archive
@@ -272,21 +299,16 @@ class Preparation:
         }
 
     def _reach_master(self, plan: LaunchPlan) -> Iterator[Event]:
-        """Every node connects to the master's port from its own address: a wrong card shows here, not in a hang."""
-
-        def question(node_rank: int, session: Session) -> None:
-            if node_rank == 0:
-                return
-            session.call(
-                "reach",
-                address=plan.master_addr,
-                port=plan.master_port,
-                token=self._token,
-                source=plan.nodes[node_rank].endpoint.address,
-                timeout=REACH_TIMEOUT,
-            )
-
-        yield from self._everywhere(question, lambda _rank, _answer: iter(()))
+        """Every node connects to the master's port from its own address, as its workers will."""
+        links = yield from self._survey.reach(plan.master_addr, plan.master_port, self._token, self._endpoints)
+        yield from self._give_up(self._survey)
+        failed = [link for link in links if not link.ok]
+        for link in failed:
+            node = self.cluster.nodes[link.node_rank]
+            message, fix = master_out_of_reach(link, [one.name for one in self.cluster.nodes])
+            yield Refused(node=node.name, node_rank=link.node_rank, code=link.outcome, message=message, fix=fix)
+        if failed:
+            raise NotStarted(EXIT_NOT_STARTED)
 
     def _everywhere(
         self, question: Callable[[int, Session], Any], taken: Callable[[int, Any], Iterator[Event]]

@@ -35,6 +35,17 @@ def one_way(link: Link, names: Sequence[str]) -> str:
     }.get(link.outcome, link.detail or "failed")
 
 
+def master_out_of_reach(link: Link, names: Sequence[str]) -> tuple[str, str]:
+    """Why a node that reaches the master by other ports does not reach the port of the run, and what to do."""
+    message = f"port {link.port} of the master ({names[link.peer]}, {link.address}) from {link.source}: "
+    if link.outcome in ("timeout", "no_route", "refused", "reset"):
+        fix = f"open that port on {names[link.peer]} to the other nodes, or take one that is open: --master-port PORT"
+        return f"{message}{one_way(link, names)}, and other ports of it answer: a firewall in between", fix
+    if link.outcome in ("other", "stranger"):
+        return message + one_way(link, names), f"give {names[link.peer]} an address that no other machine has"
+    return message + one_way(link, names), "run it again: what was proven a moment ago no longer holds"
+
+
 def about_address(links: Iterable[Link], names: Sequence[str]) -> str:
     """How the attempts to reach one address ended: who reaches it, and who does not for what reason.
 

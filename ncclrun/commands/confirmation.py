@@ -1,0 +1,164 @@
+"""A chosen network held against what fits through it, what names resolve to, and what NCCL itself says."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey, read_answer
+from ncclrun.diagnosis.names import name_problems
+from ncclrun.diagnosis.ncclsays import judge
+from ncclrun.diagnosis.paths import path_problems
+from ncclrun.model.errors import NcclrunError
+from ncclrun.model.events import Event, NcclSays, PathFound, Problem
+from ncclrun.model.network import Names, NcclAnswer, Path
+from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.transport.fleet import for_all
+from ncclrun.transport.session import Session
+
+PATH_SECONDS = 2.0
+LOOK_UP_SECONDS = 3.0
+
+_PATHS = TypeAdapter(tuple[Path, ...])
+_NAMES = TypeAdapter(Names)
+_ANSWER = TypeAdapter(NcclAnswer)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The variables that a node's workers will have, for the question to NCCL (as for `start`)."""
+
+    environment: tuple[Variable, ...]
+    defaults: tuple[Variable, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem of one node, or of its way to others."""
+
+    node_rank: int
+    problem: Problem
+
+
+class Confirmation:
+    """The questions that follow a choice; ``endpoints`` and ``settings`` by the places of the survey."""
+
+    def __init__(self, survey: Survey, endpoints: Sequence[Endpoint], settings: Sequence[Settings]) -> None:
+        self._survey = survey
+        self._endpoints = endpoints
+        self._settings = settings
+        self._paths: list[Path] = []
+        self._findings: list[Finding] = []
+
+    def events(self) -> Generator[Event, None, tuple[Finding, ...]]:
+        """Asks everything of all nodes at once; nodes that fail on the way are noted in the survey."""
+        survey = self._survey
+        questions: dict[tuple[str, int], Session] = {
+            (kind, at): one.session
+            for at, one in enumerate(survey.participants)
+            for kind in ("nccl", *(() if survey.one_machine else ("paths", "names")))
+            if at not in survey.failed
+        }
+
+        def question(key: tuple[str, int], session: Session) -> Any:
+            kind, at = key
+            if kind == "paths":
+                return self._ask_paths(at, session)
+            return self._ask_names(at, session) if kind == "names" else self._ask_nccl(at, session)
+
+        for (kind, at), answer in for_all(questions, question, cancelled=survey.control.stopped, workers=WORKERS):
+            if isinstance(answer, NcclrunError):
+                survey.failed.setdefault(at, answer)
+            elif kind == "paths":
+                yield from self._take_paths(at, answer)
+            elif kind == "names":
+                self._take_names(at, answer)
+            else:
+                yield self._take_nccl(at, answer)
+        survey.control.check()
+        names = [one.node.name for one in survey.participants]
+        for at, problem in path_problems(names, self._endpoints, self._mtus(), self._paths):
+            self._find(at, problem)
+        return tuple(sorted(self._findings, key=lambda finding: finding.node_rank))
+
+    def _find(self, at: int, problem: Problem) -> None:
+        self._findings.append(Finding(self._survey.ranks[at], problem))
+
+    # --- what fits through
+
+    def _ask_paths(self, at: int, session: Session) -> tuple[Path, ...]:
+        survey, ends = self._survey, self._endpoints
+        peers = [
+            {
+                "peer": survey.ranks[peer],
+                "address": ends[peer].address,
+                "udp": survey.listeners[peer].udp[ends[peer].address],
+                "ports": list(survey.listeners[peer].extra[ends[peer].address]),
+            }
+            for peer in sorted(survey.partners[at])
+            if ends[peer].address in survey.listeners[peer].udp
+        ]
+        answer = session.call(
+            "paths",
+            timeout=ASK_TIMEOUT,
+            token=survey.token,
+            node_rank=survey.ranks[at],
+            source=ends[at].address,
+            mtu=self._mtus()[at],
+            targets=peers,
+            limit=PATH_SECONDS,
+        )
+        own = {"node_rank": survey.ranks[at], "source": ends[at].address}
+        return read_answer(_PATHS, [{**path, **own} for path in answer["paths"]])
+
+    def _take_paths(self, at: int, paths: tuple[Path, ...]) -> Iterator[Event]:
+        survey = self._survey
+        for path in paths:
+            peer = survey.places[path.peer]
+            self._paths.append(replace(path, node_rank=at, peer=peer))
+            yield PathFound(node=survey.nodes[at].name, peer=survey.nodes[peer].name, path=path)
+
+    def _mtus(self) -> list[int]:
+        return [
+            next(interface.mtu for interface in fact.interfaces if interface.name == endpoint.interface)
+            for fact, endpoint in zip(self._survey.facts, self._endpoints, strict=True)
+        ]
+
+    # --- names
+
+    def _ask_names(self, at: int, session: Session) -> Names:
+        # Two peers tell how the others' look-ups go; more would only ask a dead server more often.
+        some = [self._endpoints[peer].address for peer in sorted(self._survey.partners[at])][:2]
+        answer = session.call("names", timeout=ASK_TIMEOUT, addresses=some, limit=LOOK_UP_SECONDS)
+        return read_answer(_NAMES, {key: answer[key] for key in ("hostname", "forward", "reverse")})
+
+    def _take_names(self, at: int, names: Names) -> None:
+        survey = self._survey
+        own = [address.address for interface in survey.facts[at].interfaces for address in interface.addresses]
+        peers = {self._endpoints[peer].address: survey.facts[peer].hostname for peer in sorted(survey.partners[at])}
+        for problem in name_problems(survey.nodes[at].name, names, self._endpoints[at].address, own, peers):
+            self._find(at, problem)
+
+    # --- NCCL
+
+    def _ask_nccl(self, at: int, session: Session) -> NcclAnswer:
+        one, settings = self._survey.participants[at], self._settings[at]
+        answer = session.call(
+            "nccl",
+            timeout=ASK_TIMEOUT,
+            python=one.facts.python.executable or one.node.launch.python,
+            env={variable.name: variable.value for variable in settings.environment},
+            defaults={variable.name: variable.value for variable in settings.defaults},
+            unset=list(one.facts.stale),
+        )
+        return read_answer(_ANSWER, {key: answer[key] for key in NcclAnswer.__dataclass_fields__ if key in answer})
+
+    def _take_nccl(self, at: int, answer: NcclAnswer) -> Event:
+        node = self._survey.nodes[at]
+        agrees, against = judge(node.name, self._endpoints[at], answer, self._settings[at].environment)
+        if against is not None:
+            self._find(at, against)
+        return NcclSays(node=node.name, node_rank=self._survey.ranks[at], agrees=agrees, answer=answer)

@@ -1,0 +1,82 @@
+"""`ncclrun resolve`: which network joins the nodes, which do not, and what proves it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ncclrun.commands.control import Control
+from ncclrun.commands.settling import findings_told, judged, settle
+from ncclrun.commands.survey import Survey
+from ncclrun.commands.visit import Visit, problem_of
+from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, PlanError
+from ncclrun.model.events import Ended, Event, Failure, Refused, Written
+from ncclrun.model.plan import Endpoint
+from ncclrun.transport.base import Transport
+
+Write = Callable[[Sequence[Node], Sequence[Endpoint]], Written]
+"""Puts the choice into the cluster file (`--write`)."""
+
+
+def resolve(
+    cluster: ClusterSpec,
+    transport: Transport,
+    control: Control,
+    environ: Mapping[str, str],
+    *,
+    write: Write | None = None,
+) -> Iterator[Event]:
+    """Every candidate is tried, judged and told; the exit code is 0 when one network is proven and nothing is wrong."""
+    began = time.monotonic()
+
+    def ended(code: int, reason: str) -> Ended:
+        return Ended(run_id="", exit_code=code, reason=reason, seconds=time.monotonic() - began)
+
+    with Visit(cluster, transport, control) as visit:
+        yield from visit.events()
+        if visit.lost:
+            yield from _lost(visit)
+            yield ended(EXIT_UNREACHABLE, f"no answer from {_names(cluster, visit.lost)}")
+            return
+        survey = Survey(visit.participants, control)
+        try:
+            choice = yield from survey.choose(everything=True)
+            yield from judged(survey.participants, choice)
+            settled = yield from settle(survey, choice, cluster, environ)
+        except PlanError as error:
+            yield Failure(message=error.message, fix=error.fix, exit_code=error.exit_code)
+            yield ended(error.exit_code, "no network was found")
+            return
+        finally:
+            survey.close()
+        yield from findings_told(cluster.nodes, settled.findings)
+        for at, failure in sorted(survey.failed.items()):
+            visit.lost[survey.participants[at].node_rank] = problem_of(failure)
+        yield from _lost(visit)
+        against = {finding.node_rank for finding in settled.findings if finding.problem.level == "error"}
+        if visit.lost:
+            yield ended(EXIT_UNREACHABLE, f"no answer from {_names(cluster, visit.lost)}")
+        elif against:
+            yield ended(EXIT_NOT_STARTED, f"the network will not do on {_names(cluster, against)}")
+        else:
+            if write is not None:
+                yield write(cluster.nodes, settled.endpoints)
+            yield ended(0, "the network is proven")
+
+
+def _lost(visit: Visit) -> Iterator[Event]:
+    """Those that were reached, and lost later; connecting has told the others already."""
+    for rank, problem in sorted(visit.lost.items()):
+        if rank in visit.connected:
+            yield Refused(
+                node=visit.nodes[rank].name,
+                node_rank=rank,
+                code=problem.code,
+                message=problem.message,
+                fix=problem.fix,
+            )
+
+
+def _names(cluster: ClusterSpec, ranks: Iterable[int]) -> str:
+    return ", ".join(cluster.nodes[rank].name for rank in sorted(ranks))

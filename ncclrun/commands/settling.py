@@ -1,0 +1,102 @@
+"""A chosen network made whole: RDMA, the variables that come of it, and the confirmation by the nodes and by NCCL."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ncclrun.commands.confirmation import Confirmation, Finding, Settings
+from ncclrun.commands.survey import Participant, Survey
+from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.events import Event, Judged, Refused, Resolved, Warn
+from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.planning.environment import node_environment
+from ncclrun.planning.network import Choice, Note
+from ncclrun.planning.rdma import plan_rdma
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Endpoints with everything that is known of them, and what was found against them."""
+
+    endpoints: tuple[Endpoint, ...]
+    findings: tuple[Finding, ...]
+
+
+def with_rdma(
+    participants: Sequence[Participant], endpoints: Sequence[Endpoint], environments: Sequence[Sequence[Variable]]
+) -> tuple[tuple[Endpoint, ...], tuple[Note, ...]]:
+    """The endpoints with their HCAs, as far as they are to be set. Raises PlanError for a mixed cluster."""
+    plan = plan_rdma(
+        [one.node for one in participants],
+        [one.facts for one in participants],
+        endpoints,
+        [{variable.name: variable.value for variable in environment} for environment in environments],
+    )
+    return tuple(replace(e, hca=hca) for e, hca in zip(endpoints, plan.hcas, strict=True)), plan.notes
+
+
+def settle(
+    survey: Survey, choice: Choice, cluster: ClusterSpec, environ: Mapping[str, str]
+) -> Generator[Event, None, Settled]:
+    """For commands without a job: the choice, told and confirmed with the variables that the cluster file gives."""
+    variables = [
+        _variables(cluster, one, e, environ) for one, e in zip(survey.participants, choice.endpoints, strict=True)
+    ]
+    endpoints, notes = with_rdma(survey.participants, choice.endpoints, variables)
+    yield from told(survey.participants, endpoints, (*choice.notes, *notes))
+    settings = [
+        Settings(environment=_variables(cluster, one, e, environ))
+        for one, e in zip(survey.participants, endpoints, strict=True)
+    ]
+    findings = yield from Confirmation(survey, endpoints, settings).events()
+    return Settled(endpoints=endpoints, findings=findings)
+
+
+def told(participants: Sequence[Participant], endpoints: Sequence[Endpoint], notes: Sequence[Note]) -> Iterator[Event]:
+    """The choice as events, and what the user should know about it."""
+    for one, endpoint in zip(participants, endpoints, strict=True):
+        yield Resolved(
+            node=one.node.name,
+            node_rank=one.node_rank,
+            interface=endpoint.interface,
+            address=endpoint.address,
+            why=endpoint.why,
+            hca=endpoint.hca,
+        )
+    for note in notes:
+        yield Warn(node=note.node, text=note.text, fix=note.fix)
+
+
+def judged(participants: Sequence[Participant], choice: Choice) -> Iterator[Event]:
+    """Every candidate with its verdict."""
+    for one, row in zip(participants, choice.table, strict=True):
+        for verdict in row:
+            yield Judged(
+                node=one.node.name,
+                node_rank=one.node_rank,
+                interface=verdict.candidate.interface,
+                address=verdict.candidate.address,
+                prefix=verdict.candidate.prefix,
+                verdict=verdict.verdict,
+                reason=verdict.reason,
+            )
+
+
+def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterator[Event]:
+    """Errors as refusals, the rest as warnings."""
+    for finding in findings:
+        problem, name = finding.problem, nodes[finding.node_rank].name
+        if problem.level == "error":
+            yield Refused(
+                node=name, node_rank=finding.node_rank, code=problem.code, message=problem.message, fix=problem.fix
+            )
+        else:
+            yield Warn(node=name, text=problem.message, fix=problem.fix)
+
+
+def _variables(
+    cluster: ClusterSpec, one: Participant, endpoint: Endpoint, environ: Mapping[str, str]
+) -> tuple[Variable, ...]:
+    forwarded = {name: environ.get(name, "") for name in one.node.launch.forward_env}
+    return node_environment(one.node, cluster.nccl, endpoint, forwarded=forwarded, options={})
