@@ -9,12 +9,13 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from ncclrun.console.findings import Finding, fold, same_on
 from ncclrun.console.heat import Metric, metrics
 from ncclrun.console.matrix import SYMBOLS, speed
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
 from ncclrun.console.resolved import conclusion_lines
 from ncclrun.console.sanitize import one_line, sanitize
-from ncclrun.console.words import about, count, duration, endpoint, moment
+from ncclrun.console.words import count, duration, endpoint, moment
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Connected, Ended, Event, Failure, Pinged, Refused, Unreachable, Warn
 
@@ -93,21 +94,22 @@ def _verdict(events: Iterable[Event]) -> str:
 
 def _messages(events: Iterable[Event]) -> str:
     """Errors and warnings, each with what mends it."""
-    said: list[tuple[str, str, str]] = []
+    said: list[Finding] = []
     for event in events:
         if isinstance(event, Failure):
-            said.append(("error", event.message, event.fix))
+            said.append(Finding("error", None, event.message, event.fix))
         elif isinstance(event, Warn):
-            said.append(("warning", about(event.node, event.text) if event.node else event.text, event.fix))
+            said.append(Finding("warning", event.node, event.text, event.fix))
         elif isinstance(event, (Unreachable, Refused)):
-            said.append(("error", about(event.node, event.message), event.fix))
+            said.append(Finding("error", event.node, event.message, event.fix))
         elif isinstance(event, Pinged):
-            said += [(found.level, about(event.node, found.message), found.fix) for found in event.problems]
+            said += [Finding(found.level, event.node, found.message, found.fix) for found in event.problems]
     blocks = [
-        f'<li class="{level}"><b>{level}</b> <pre>{_block(text)}</pre>'
-        + (f'<p class="fix"><b>fix</b> <code>{_block(fix)}</code></p>' if fix else "")
+        f'<li class="{one.level}"><b>{one.level}</b> <pre>{_block(one.told)}</pre>'
+        + (f'<p class="fix"><b>fix</b> <code>{_block(one.fix)}</code></p>' if one.fix else "")
+        + (f"<p>{_text(same_on(others))}</p>" if others else "")
         + "</li>"
-        for level, text, fix in dict.fromkeys(said)
+        for one, others in fold(said)
     ]
     return f'<ul class="messages">{"".join(blocks)}</ul>' if blocks else ""
 

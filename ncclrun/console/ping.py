@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ncclrun.console.notes import Note, problem
+from ncclrun.console.findings import Finding, notes
+from ncclrun.console.notes import Note
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import about, count, duration
+from ncclrun.console.words import count, duration
 from ncclrun.model.events import Pinged
 
 HEADS = ("node", "fit", "ssh", "host name", "interface", "address", "gpus", "python", "torch", "nccl", "clock")
@@ -38,16 +39,15 @@ class PingBoard:
     def verdict(self) -> list[Note]:
         """Every problem and how many nodes are fit; [] without answers."""
         answers = [self._answers[at] for at in sorted(self._answers)]
-        notes = [
-            note
+        told = notes(
+            Finding(found.level, answer.node, found.message, found.fix, answer.host)
             for answer in answers
             for found in answer.problems
-            for note in problem(found.level, about(answer.node, found.message, answer.host), found.fix)
-        ]
+        )
         fit = sum(answer.fit for answer in answers)
         if fit == len(answers):
-            return [*notes, Note("good", f"all {count(fit, 'node')} fit")] if answers else []
-        return [*notes, Note("error", f"{len(answers) - fit} of {count(len(answers), 'node')} not fit")]
+            return [*told, Note("good", f"all {count(fit, 'node')} fit")] if answers else []
+        return [*told, Note("error", f"{len(answers) - fit} of {count(len(answers), 'node')} not fit")]
 
 
 def _cells(event: Pinged) -> list[str]:

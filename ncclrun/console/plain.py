@@ -53,5 +53,5 @@ class PlainView:
             self._stdout.write(self._board.table(None) + self._network.below_ping(None))
 
     def close(self) -> None:
-        """Says what ping found; nothing else is held back."""
-        self._stderr.write(render(self._board.verdict(), colors=False))
+        """Says what ping found, and what was held back."""
+        self._stderr.write(render([*self._progress.held(), *self._board.verdict()], colors=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ncclrun.console.findings import Finding, notes
 from ncclrun.console.matrix import speed
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words
@@ -51,6 +52,8 @@ class Progress:
         self._missing = 0
         self._told: list[Unreachable | Refused] = []
         """Nodes that can't take part, until all of a kind were heard: their reasons are often the same."""
+        self._warned: list[Finding] = []
+        """Warnings where nothing is started, until all were heard: many nodes often have the same."""
         self._grace = 0.0
         self._handlers: dict[type, Callable[..., list[Note]]] = {
             RunCreated: self._run,
@@ -77,8 +80,16 @@ class Progress:
             self._done(event.node)
             self._told.append(event)
             return []
+        if isinstance(event, Warn) and self._probed is not None and not self._nodes:
+            self._warned.append(Finding("warning", event.node, event.text, event.fix))
+            return []
         handler = self._handlers.get(type(event))
-        return [*self._absent(), *(handler(event) if handler else [])]
+        return [*self.held(), *(handler(event) if handler else [])]
+
+    def held(self) -> list[Note]:
+        """What waited for more of its kind; also to be told when no event follows."""
+        warned, self._warned = notes(self._warned), []
+        return [*self._absent(), *warned]
 
     def live(self) -> str:
         """``connecting 3/4: waiting for gpu7 (4 s)``; "" when nothing is being waited for."""
@@ -135,11 +146,11 @@ class Progress:
                 who, what = place(event.node, event.host), f": {bare(event.message, event.node, event.host)}"
             errors.setdefault(what, []).append(who)
             fixes[event.fix] = what  # told below the last error that it mends
-        notes: list[Note] = []
+        lines: list[Note] = []
         for what, nodes in errors.items():
-            notes.append(Note("error", names(nodes, 8) + what))
-            notes += [Note("fix", fix) for fix, last in fixes.items() if fix and last == what]
-        return notes
+            lines.append(Note("error", names(nodes, 8) + what))
+            lines += [Note("fix", fix) for fix, last in fixes.items() if fix and last == what]
+        return lines
 
     def _chosen(self, event: Resolved) -> list[Note]:
         if self._phase != "preparing":
@@ -209,10 +220,10 @@ class Progress:
             endpoint(event.master_addr, event.master_port) if event.master_port else f"{event.master_addr}, a free port"
         )
         ranks = f"{count(event.world_size, 'rank')} on {count(len(event.nodes), 'node')}"
-        notes = [Note("info", f"network: {names(interfaces)} ({why})") for why, interfaces in self._networks.items()]
-        if notes:
-            notes[-1] = Note("info", notes[-1].text + self._proof())
-        return [*notes, Note("info", f"plan: {ranks} by {event.launcher}, master {master}")]
+        networks = [Note("info", f"network: {names(interfaces)} ({why})") for why, interfaces in self._networks.items()]
+        if networks:
+            networks[-1] = Note("info", networks[-1].text + self._proof())
+        return [*networks, Note("info", f"plan: {ranks} by {event.launcher}, master {master}")]
 
     def _code(self, event: CodeSent) -> list[Note]:
         where = f"sent to {names(event.sent_to)}" if event.sent_to else "all nodes have it already"

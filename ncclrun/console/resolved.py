@@ -125,10 +125,14 @@ def _on(nodes: Sequence[str], total: int) -> str:
 
 
 def _reasons(resolved: Iterable[Resolved], total: int) -> list[str]:
-    groups: dict[tuple[str, str], list[str]] = {}
+    """``eth1 on all 3 nodes: why``, ``eth1 on gpu1, ib0 on gpu2: why``."""
+    reasons: dict[str, dict[str, list[str]]] = {}
     for event in resolved:
-        groups.setdefault((event.interface, event.why), []).append(event.node)
-    return [f"{interface} {_on(nodes, total)}: {why}" for (interface, why), nodes in groups.items()]
+        reasons.setdefault(event.why, {}).setdefault(event.interface, []).append(event.node)
+    return [
+        ", ".join(f"{interface} {_on(nodes, total)}" for interface, nodes in groups.items()) + f": {why}"
+        for why, groups in reasons.items()
+    ]
 
 
 def _hcas(resolved: Iterable[Resolved], total: int) -> list[str]:

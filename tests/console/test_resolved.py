@@ -123,6 +123,19 @@ class TestResolve:
             "ncclrun: the network is proven after 1 s, exit code 0",
         ]
 
+    def test_tells_a_warning_of_many_nodes_once(self) -> None:
+        warnings = [Warn(text="slow names", fix="mend", node=name(rank)) for rank in range(5)]
+        _, err = plain(*linked(5), *judged(5), *resolved(5), *warnings, END)
+        assert err.splitlines()[1:4] == [
+            "warning: gpu0: slow names",
+            "  fix: mend",
+            "       the same on gpu1, gpu2, gpu3, gpu4",
+        ]
+
+    def test_that_is_broken_off_still_tells_its_warnings(self) -> None:
+        _, err = plain(*linked(2), *judged(2), *resolved(2), Warn(text="beware"))
+        assert err.endswith("warning: beware\n")
+
     def test_without_an_answer_shows_who_reaches_whom(self) -> None:
         odd = {(0, 1): (link(0, 1, "timeout"),)}
         out, err = plain(*linked(2, odd), Failure(message="no network", fix="cable", exit_code=3), END)
