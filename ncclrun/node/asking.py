@@ -14,10 +14,12 @@ Reply = Callable[["dict[str, Any]"], None]
 
 
 def _names(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
-    addresses = request.get("addresses", [])
+    addresses, limit = request.get("addresses", []), request.get("limit", 5.0)
     if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
         raise Refusal("bad_request", "addresses must be a list of addresses")
-    names.ask(server.tasks, addresses, min(float(request.get("timeout", 5.0)), names.MOST_SECONDS), reply)
+    if not isinstance(limit, (int, float)) or not 0 < limit <= names.MOST_SECONDS:
+        raise Refusal("bad_request", f"limit must be seconds, at most {names.MOST_SECONDS:g}, not {limit!r}")
+    names.ask(server.tasks, addresses, float(limit), reply)
 
 
 def _nccl(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:

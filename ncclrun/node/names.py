@@ -31,10 +31,10 @@ def _ask(question: Question, text: str) -> dict[str, Any]:
     return {"question": text, "answers": answers, "seconds": time.monotonic() - begin, "error": error}
 
 
-def ask(tasks: Tasks, addresses: list[str], timeout: float, done: Callable[[dict[str, Any]], None]) -> None:
+def ask(tasks: Tasks, addresses: list[str], limit: float, done: Callable[[dict[str, Any]], None]) -> None:
     """Calls ``done`` with the fields of model Names: gethostname() looked up, and the names of these addresses.
 
-    All questions are asked at once; none takes longer than ``timeout`` seconds.
+    All questions are asked at once; none takes longer than ``limit`` seconds.
     """
     hostname = socket.gethostname()
     questions: list[tuple[Question, str]] = [(_forward, hostname), *((_reverse, address) for address in addresses)]
@@ -44,14 +44,14 @@ def ask(tasks: Tasks, addresses: list[str], timeout: float, done: Callable[[dict
         def answered(answer: dict[str, Any]) -> None:
             if not answer.pop("ok"):
                 late = answer["error"]["code"] == "timeout"
-                error = f"no answer within {timeout:g} s" if late else str(answer["error"]["message"])
-                answer = {"question": text, "answers": [], "seconds": timeout if late else 0.0, "error": error}
+                error = f"no answer within {limit:g} s" if late else str(answer["error"]["message"])
+                answer = {"question": text, "answers": [], "seconds": limit if late else 0.0, "error": error}
             found[number] = answer
             if len(found) == len(questions):
                 rest = [found[index] for index in range(1, len(questions))]
                 done({"ok": True, "hostname": hostname, "forward": found[0], "reverse": rest})
 
-        tasks.spawn(lambda: _ask(question, text), answered, timeout)
+        tasks.spawn(lambda: _ask(question, text), answered, limit)
 
     for number, (question, text) in enumerate(questions):
         begin(number, question, text)

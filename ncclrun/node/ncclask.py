@@ -72,7 +72,7 @@ def conf_files(version: str, env: dict[str, str]) -> list[dict[str, Any]]:
             if not path.is_file():
                 continue
             with path.open("rb") as file:
-                text = file.read(MOST_CONF_BYTES).decode("utf-8", "surrogateescape")
+                text = file.read(MOST_CONF_BYTES).decode("utf-8", "replace")
         except OSError:
             continue  # NCCL can't read it either, and says nothing
         found.append({"path": str(path), "settings": _settings(text, number)})

@@ -15,12 +15,12 @@ from ncclrun.node.tasks import Tasks
 from tests.node.client import Client, Refused
 
 
-def ask(addresses: list[str], timeout: float) -> dict[str, Any]:
+def ask(addresses: list[str], limit: float) -> dict[str, Any]:
     """The answer, as the serving loop would get it."""
     answers: list[dict[str, Any]] = []
     with selectors.DefaultSelector() as selector:
         tasks = Tasks(selector)
-        names.ask(tasks, addresses, timeout, answers.append)
+        names.ask(tasks, addresses, limit, answers.append)
         while not answers:
             for key, _ in selector.select(0.05):
                 key.data()
@@ -34,7 +34,7 @@ def hang(*_: object, **__: object) -> Any:
 
 
 def test_the_answer_has_the_fields_of_the_model(node: Client) -> None:
-    answer = node.call("names", addresses=["127.0.0.1", "::1"], timeout=20.0)
+    answer = node.call("names", addresses=["127.0.0.1", "::1"], limit=20.0)
     assert set(answer) - {"ok", "re"} == set(model.Names.__dataclass_fields__)
     for look_up in (answer["forward"], *answer["reverse"]):
         assert set(look_up) == set(model.LookUp.__dataclass_fields__)
@@ -43,10 +43,12 @@ def test_the_answer_has_the_fields_of_the_model(node: Client) -> None:
     assert "localhost" in answer["reverse"][0]["answers"][0]
 
 
-def test_addresses_must_be_addresses(node: Client) -> None:
+def test_what_is_asked_must_make_sense(node: Client) -> None:
     with pytest.raises(Refused, match="list of addresses"):
-        node.call("names", addresses="127.0.0.1", timeout=1.0)
-    answer = node.call("names", addresses=["gpu[1-3]"], timeout=20.0)
+        node.call("names", addresses="127.0.0.1", limit=1.0)
+    with pytest.raises(Refused, match="limit must be seconds"):
+        node.call("names", addresses=[], limit=1000.0)
+    answer = node.call("names", addresses=["gpu[1-3]"], limit=20.0)
     assert answer["reverse"][0]["answers"] == []
     assert answer["reverse"][0]["error"]
 
