@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import LogSink, Place
+from ncclrun.diagnosis.watch import NcclWatch
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, Log, NodeState, NodeStateName, Stopping, Stream, Warn
@@ -113,6 +114,7 @@ class Follower:
         timeout: float | None = None,
         tail: int | None = None,
         settle: float = 0.0,
+        watch: NcclWatch | None = None,
     ) -> None:
         self.run_id = run_id
         self.members = members
@@ -129,6 +131,7 @@ class Follower:
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
         self._told_of_disk = False
+        self._watch = watch or NcclWatch({})
         self._reconnected: queue.SimpleQueue[tuple[Member, int, Session | NcclrunError]] = queue.SimpleQueue()
 
     def events(self) -> Iterator[Event]:
@@ -206,6 +209,8 @@ class Follower:
             told = member.asked is not None or member.state == "stopping" or member.workers_over
             folded = place.rank is None and told
             yield _log_event(member, place, header["time"], whole, folded=folded)
+            if place.rank is not None and (against := self._watch.line(member.node_rank, whole)) is not None:
+                yield Warn(node=member.node.name, text=against.message, fix=against.fix)
         if lines.partial:
             yield _log_event(member, place, header["time"], lines.partial, partial=True)
 

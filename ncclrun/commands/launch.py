@@ -18,6 +18,7 @@ from ncclrun.commands.history import LogWriter, RunDir, check_run_id, new_run_id
 from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
 from ncclrun.commands.probe import reopen
 from ncclrun.diagnosis.outcome import first_failure
+from ncclrun.diagnosis.watch import NcclWatch
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused
 from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn
@@ -178,6 +179,7 @@ class Launch:
             reopen(self._transport),
             token=self._token,
             timeout=self.job.timeout,
+            watch=NcclWatch({node.node_rank: node.endpoint for node in plan.nodes}),
         )
         try:
             if failed:

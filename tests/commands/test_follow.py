@@ -13,9 +13,11 @@ from ncclrun.commands import follow
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import NoLogs
+from ncclrun.diagnosis.watch import NcclWatch
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Stopping
+from ncclrun.model.events import Event, Log, Stopping, Warn
+from ncclrun.model.plan import Endpoint
 from ncclrun.transport.session import Answer, Session
 
 
@@ -173,3 +175,43 @@ def test_a_kill_that_comes_while_a_run_settles_goes_over_the_stop_before_it() ->
     (told,) = follower._watch_held()
     assert isinstance(told, Stopping)
     assert (told.reason, told.how, session.asked) == ("interrupted", "kill", ["stop"])
+
+
+def followed(*logs: tuple[str, bytes]) -> list[Event]:
+    """Whole lines and warnings of a node that is to use eth1 10.0.0.1 and says this."""
+    inbox: Any = queue.SimpleQueue()
+    offsets: dict[str, int] = {}
+    for stream, body in logs:
+        offset = offsets.get(stream, 0)
+        inbox.put((0, 0, {"ev": "log", "stream": stream, "offset": offset, "time": 1.0}, body))
+        offsets[stream] = offset + len(body)
+    inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
+    watch = NcclWatch({0: Endpoint("eth1", "10.0.0.1", "")})
+    follower = Follower("r", [member(0, Scripted())], inbox, NoLogs(), Control(), never, token="t", watch=watch)
+    told = [event for event in follower.events() if isinstance(event, Log | Warn)]
+    return [event for event in told if isinstance(event, Warn) or not event.partial]
+
+
+def test_a_worker_whose_nccl_takes_another_network_is_told_of_behind_its_line_and_once() -> None:
+    line = b"gpu1:7:7 [0] NCCL INFO Bootstrap: Using eth0:172.20.0.5<0>\n"
+    log, warning, *rest = followed(("0.out", b"hello\n" + line[:30]), ("0.out", line[30:]), ("0.out", line))[1:]
+    assert isinstance(log, Log)
+    assert log.text == line.decode().rstrip()
+    assert isinstance(warning, Warn)
+    assert (warning.node, warning.text.partition(":")[0]) == (
+        "n0",
+        "NCCL uses eth0 (172.20.0.5) here, the plan has eth1 (10.0.0.1)",
+    )
+    assert not any(isinstance(event, Warn) for event in rest)
+
+
+@pytest.mark.parametrize(
+    ("stream", "line"),
+    [
+        ("0.err", b"gpu1:7:7 [0] NCCL INFO Bootstrap: Using eth1:10.0.0.1<0>\n"),
+        ("launcher.out", b"gpu1:7:7 [0] NCCL INFO Bootstrap: Using eth0:172.20.0.5<0>\n"),
+    ],
+)
+def test_nothing_is_told_of_a_network_as_planned_or_of_what_is_no_workers_word(stream: str, line: bytes) -> None:
+    (log,) = followed((stream, line))
+    assert isinstance(log, Log)
