@@ -15,8 +15,6 @@ from ncclrun.node import ncclask, ncclchild
 from tests.node.client import connected
 from tests.node.conftest import OLDEST
 
-OK = "int ncclGetVersion(int *v) { *v = 22705; return 0; }\n"
-
 
 @pytest.fixture(scope="session")
 def site() -> Path:
@@ -36,22 +34,20 @@ def loopback(env: dict[str, str]) -> dict[str, str]:
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """A Python that sees no package but those that PYTHONPATH names."""
-    path = tmp_path / "python"
-    path.write_text(f'#!/bin/sh\nexec {OLDEST} -S "$@"\n')
+    return program(tmp_path / "python", f'exec {OLDEST} -S "$@"\n')
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}")
     path.chmod(0o755)
     return path
 
 
-def library(place: Path, source: str) -> Path:
-    """A libnccl of this C source, laid where the pip package has its own; the path's first directory."""
-    compiler = shutil.which("cc") or pytest.skip("no C compiler here")
+def packaged(place: Path) -> Path:
+    """Where the pip package has its library."""
     directory = place / "nvidia" / "nccl" / "lib"
     directory.mkdir(parents=True)
-    argv = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(directory / "libnccl.so.2")]
-    subprocess.run(
-        argv, input=f"#include <stdlib.h>\n#include <unistd.h>\n#include <stdio.h>\n{source}", text=True, check=True
-    )
-    return place
+    return directory / "libnccl.so.2"
 
 
 class TestTheRealLibrary:
@@ -89,55 +85,64 @@ class TestTheRealLibrary:
         assert ["NCCL_IB_DISABLE", "1"] in answer["conf_files"][0]["settings"]
 
 
-class TestLibrariesThatMisbehave:
-    def ask(self, tmp_path: Path, bare: Path, env: dict[str, str], source: str) -> dict[str, object]:
-        place = library(tmp_path / "site", source)
-        answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": str(place)})
-        assert answer["library"] == str(place / "nvidia" / "nccl" / "lib" / "libnccl.so.2")
-        return answer
+class TestWhatGoesWrong:
+    """A shell script stands for a Python whose libnccl, once found, misbehaves."""
 
-    def test_a_crash_is_told_with_the_signal(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
-        answer = self.ask(
-            tmp_path, bare, env, OK + "int ncclGetUniqueId(void *id) { *(volatile int *)0 = 1; return 0; }"
-        )
+    FOUND = (
+        f"""echo '{ncclchild.MARK}{{"library": "/v/libnccl.so.2"}}'; echo '{ncclchild.MARK}{{"version": "2.27.5"}}'\n"""
+    )
+
+    def test_a_crash_is_told_with_the_signal(self, tmp_path: Path, env: dict[str, str]) -> None:
+        answer = ncclask.ask(str(program(tmp_path / "python", self.FOUND + "kill -SEGV $$\n")), env)
         assert answer["error"] == "it crashed by signal 11 (SIGSEGV)"
-        assert (answer["version"], answer["result"]) == ("2.27.5", None)
+        assert (answer["library"], answer["version"], answer["result"]) == ("/v/libnccl.so.2", "2.27.5", None)
 
     def test_a_hang_ends_at_the_limit_and_keeps_what_was_said(
-        self, tmp_path: Path, bare: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ncclask, "SECONDS", 2.0)
-        said = 'fprintf(stderr, "n:1:1 [0] NCCL INFO Bootstrap : Using eth9:10.0.0.9<0>\\n"); for (;;) pause();'
-        answer = self.ask(tmp_path, bare, env, OK + f"int ncclGetUniqueId(void *id) {{ {said} }}")
-        assert answer["error"] == "it did not answer within 2 s"
-        assert (answer["interface"], answer["address"]) == ("eth9", "10.0.0.9")
+        monkeypatch.setattr(ncclask, "SECONDS", 1.0)
+        said = "echo 'n:1:1 [0] NCCL INFO Bootstrap : Using eth9:10.0.0.9<0>' >&2; exec sleep 1000\n"
+        answer = ncclask.ask(str(program(tmp_path / "python", self.FOUND + said)), env)
+        assert answer["error"] == "it did not answer within 1 s"
+        assert (answer["library"], answer["interface"], answer["address"]) == ("/v/libnccl.so.2", "eth9", "10.0.0.9")
 
-    def test_a_missing_symbol_is_told(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
-        answer = self.ask(tmp_path, bare, env, OK)
-        assert "it is no NCCL that we know" in str(answer["error"])
-        assert "ncclGetUniqueId" in str(answer["error"])
+    def test_a_python_that_can_not_run_the_question_says_why(self, tmp_path: Path, env: dict[str, str]) -> None:
+        answer = ncclask.ask(str(program(tmp_path / "python", "echo SyntaxError: too old >&2; exit 1\n")), env)
+        assert answer["error"] == "the program that asks it ended with exit code 1: SyntaxError: too old"
 
-    def test_many_long_lines_are_cut(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
-        loop = 'for (int i = 0; i < 90; i++) fprintf(stderr, "NCCL INFO %0500d\\n", i);'
-        answer = self.ask(tmp_path, bare, env, OK + f"int ncclGetUniqueId(void *id) {{ {loop} return 0; }}")
-        assert isinstance(answer["lines"], list)
+    def test_many_long_lines_are_cut(self, tmp_path: Path, env: dict[str, str]) -> None:
+        loop = "for i in $(seq 90); do printf 'NCCL INFO %0500d\\n' $i >&2; done\n"
+        answer = ncclask.ask(str(program(tmp_path / "python", self.FOUND + loop)), env)
         assert [len(line) for line in answer["lines"]] == [ncclask.LONGEST_LINE] * ncclask.MOST_LINES
 
+
+class TestWhichLibrary:
+    def test_one_that_is_no_nccl_is_told(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
+        with Path("/proc/self/maps").open() as maps:
+            libc = next(line.split()[-1] for line in maps if "libc.so.6" in line)
+        packaged(tmp_path).symlink_to(libc)
+        answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": str(tmp_path)})
+        assert answer["library"].startswith(str(tmp_path))
+        assert "it is no NCCL that we know" in answer["error"]
+
     def test_a_file_that_is_no_library_is_told(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
-        directory = tmp_path / "nvidia" / "nccl" / "lib"
-        directory.mkdir(parents=True)
-        (directory / "libnccl.so.2").write_text("a pointer of a version control system\n")
+        packaged(tmp_path).write_text("a pointer of a version control system\n")
         answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": str(tmp_path)})
         assert answer["error"].startswith("it can't be loaded: ")
 
-    def test_a_torch_with_nccl_inside_is_not_started_for_it(
-        self, tmp_path: Path, bare: Path, env: dict[str, str]
-    ) -> None:
-        compiler = shutil.which("cc") or pytest.skip("no C compiler here")
+    def test_the_one_beside_torch_goes_before_the_others(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
+        for place in ("first", "with-torch"):
+            packaged(tmp_path / place).write_text("")
+        (tmp_path / "with-torch" / "torch").mkdir()
+        (tmp_path / "with-torch" / "torch" / "__init__.py").write_text("raise SystemExit('imported')")
+        answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": f"{tmp_path}/first:{tmp_path}/with-torch"})
+        assert answer["library"].startswith(f"{tmp_path}/with-torch/")
+
+    def test_a_torch_with_nccl_inside_is_not_started(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
         (tmp_path / "torch" / "lib").mkdir(parents=True)
         (tmp_path / "torch" / "__init__.py").write_text("raise SystemExit('imported')")
         cuda = tmp_path / "torch" / "lib" / "libtorch_cuda.so"
-        subprocess.run([compiler, "-shared", "-x", "c", "-", "-o", str(cuda)], input="", text=True, check=True)
+        shutil.copy(sys.executable, cuda)  # any ELF file that needs no libnccl
         answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": str(tmp_path)})
         assert answer["library"] == ""
         assert answer["error"] == f"NCCL is inside torch ({cuda}): it can't be asked without starting torch"
