@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from ncclrun.console.findings import Finding, fold, same_on
 from ncclrun.console.heat import Metric, metrics
+from ncclrun.console.heatmap import DENSE, MOST, heatmap, looks
+from ncclrun.console.markup import block_of, table_of, text_of
 from ncclrun.console.matrix import SYMBOLS, speed
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
 from ncclrun.console.resolved import conclusion_lines
-from ncclrun.console.sanitize import one_line, sanitize
-from ncclrun.console.words import count, duration, endpoint, moment
+from ncclrun.console.sanitize import one_line
+from ncclrun.console.words import count, duration, moment, shell_word
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Connected, Ended, Event, Failure, Pinged, Refused, Unreachable, Warn
 
-MOST = 256
-"""Nodes whose matrix a browser still handles."""
-DENSE = 24
-"""Above so many nodes cells have no numbers, only colours and symbols."""
 WORST = 40
 """Pairs in the table of the worst."""
 OPEN = 64
@@ -38,7 +35,9 @@ class _Page(Template):
 def refuse_unwritable(path: Path) -> None:
     """Raises UsageError before the work when the page can't be written there after it."""
     if not path.parent.is_dir():
-        raise UsageError(f"--html {path}: there is no directory {path.parent}", fix=f"mkdir -p {path.parent}")
+        raise UsageError(
+            f"--html {path}: there is no directory {path.parent}", fix=f"mkdir -p {shell_word(str(path.parent))}"
+        )
     if path.is_dir():
         raise UsageError(f"--html {path}: that is a directory", fix=f"--html {path / 'network.html'}")
 
@@ -60,25 +59,16 @@ def render_page(title: str, events: Sequence[Event]) -> str:
     scales = metrics(others)
     template = files("ncclrun.console").joinpath("page.html").read_text(encoding="utf-8")
     return _Page(template).substitute(
-        title=_text(title),
+        title=text_of(title),
         verdict=_verdict(events),
         messages=_messages(events),
         summary=_summary(seen, others),
-        matrix=_matrix(seen, pairs, scales),
+        matrix=heatmap(seen, pairs, scales),
         worst=_worst(seen, others),
         nodes=_nodes(seen, events),
         candidates=_candidates(seen),
         data=_data(seen, others, scales),
     )
-
-
-def _text(text: str) -> str:
-    """One line of text, also fit for an attribute."""
-    return escape(one_line(text))
-
-
-def _block(text: str) -> str:
-    return escape(sanitize(text, colors=False))
 
 
 # --- what happened
@@ -88,7 +78,7 @@ def _verdict(events: Iterable[Event]) -> str:
     for event in events:
         if isinstance(event, Ended):
             kind = "good" if event.exit_code == 0 else "bad"
-            return f'<p class="verdict {kind}">{_text(event.reason)} <span>after {duration(event.seconds)}</span></p>'
+            return f'<p class="verdict {kind}">{text_of(event.reason)} <span>after {duration(event.seconds)}</span></p>'
     return ""
 
 
@@ -105,9 +95,9 @@ def _messages(events: Iterable[Event]) -> str:
         elif isinstance(event, Pinged):
             said += [Finding(found.level, event.node, found.message, found.fix) for found in event.problems]
     blocks = [
-        f'<li class="{one.level}"><b>{one.level}</b> <pre>{_block(one.told)}</pre>'
-        + (f'<p class="fix"><b>fix</b> <code>{_block(one.fix)}</code></p>' if one.fix else "")
-        + (f"<p>{_text(same_on(others))}</p>" if others else "")
+        f'<li class="{one.level}"><b>{one.level}</b> <pre>{block_of(one.told)}</pre>'
+        + (f'<p class="fix"><b>fix</b> <code>{block_of(one.fix)}</code></p>' if one.fix else "")
+        + (f"<p>{text_of(same_on(others))}</p>" if others else "")
         + "</li>"
         for one, others in fold(said)
     ]
@@ -122,113 +112,11 @@ def _summary(seen: Seen, pairs: Sequence[Pair]) -> str:
         made = f"{seen.probed.reached} of {count(seen.probed.connections, 'connection')} made"
         said.append(("probed", f"{seen.probed.scheme}, {made} in {duration(seen.probed.seconds)}"))
     said += conclusion_lines(seen)
-    items = "".join(f"<dt>{_text(name)}</dt><dd>{_text(words)}</dd>" for name, words in said)
+    items = "".join(f"<dt>{text_of(name)}</dt><dd>{text_of(words)}</dd>" for name, words in said)
     return f"<dl>{items}</dl>" if items else ""
 
 
-# --- the matrix
-
-
-def _matrix(seen: Seen, pairs: dict[tuple[int, int], Pair], scales: Sequence[Metric]) -> str:
-    ranks = seen.ranks
-    if len(ranks) < 2 or not seen.linked:
-        return "<p>No pairs were tried.</p>"
-    if len(ranks) > MOST:
-        return f"<p>The matrix of {count(len(ranks), 'node')} is too large to be shown; the worst pairs are below.</p>"
-    dense = len(ranks) > DENSE
-    heads = "".join(
-        f'<th scope="col" data-at="{at}" title="{_text(seen.name(rank))}">{rank}</th>' for at, rank in enumerate(ranks)
-    )
-    rows = [
-        f'<tr data-at="{at}"><th scope="row" data-at="{at}" title="{_text(seen.name(rank))}">'
-        f"<i>{rank}</i> {_text(seen.name(rank))}</th>"
-        + "".join(_cell(seen, pairs[rank, peer], to, scales, dense=dense) for to, peer in enumerate(ranks))
-        + "</tr>"
-        for at, rank in enumerate(ranks)
-    ]
-    kind = ' class="dense"' if dense else ""
-    return (
-        f'<div class="scroll"><table id="heat"{kind}><thead><tr><th class="corner">from \\ to</th>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>{_scale(scales)}{_legend(pairs.values())}"
-    )
-
-
-def _cell(seen: Seen, pair: Pair, at: int, scales: Sequence[Metric], *, dense: bool) -> str:
-    if pair.state == "self":
-        return f'<td class="self" data-at="{at}"></td>'
-    kind, text = _looks(pair, scales[0] if scales else None, dense=dense)
-    return f'<td class="{kind}" data-at="{at}" title="{_text_lines(_tip(seen, pair))}">{text}</td>'
-
-
-def _looks(pair: Pair, metric: Metric | None, *, dense: bool) -> tuple[str, str]:
-    """Class and text of a cell; what is broken has no number and no place on the scale."""
-    symbol = SYMBOLS[pair.state][0]
-    if pair.state in BROKEN or pair.state == "untried":
-        return ("broken" if pair.state in BROKEN else "untried"), escape(symbol)
-    value = metric.value(pair) if metric is not None else None
-    kind = "" if metric is None or value is None else f"q{metric.level(value)}"
-    mark = escape(symbol) if pair.state in TROUBLED else ""
-    kind += " troubled" if mark else ""
-    return kind.strip(), mark if dense or metric is None or value is None else metric.text(value) + mark
-
-
-def _tip(seen: Seen, pair: Pair) -> list[str]:
-    """All about a pair, in lines."""
-    lines = [f"{seen.name(pair.node_rank)} → {seen.name(pair.peer)}", pair.words]
-    if pair.link is not None:
-        source = pair.link.source or (
-            f"{pair.link.local} (as the kernel routes)" if pair.link.local else "where the kernel routes it"
-        )
-        lines.append(f"from {source} to {endpoint(pair.link.address, pair.link.port)}")
-    if pair.path is not None:
-        lines.append(f"path MTU {pair.path.mtu} bytes" if pair.path.mtu else "UDP is blocked: path MTU not known")
-    if pair.gbits is not None:
-        lines.append(f"{speed(pair.gbits)} Gbit/s")
-    return lines
-
-
-def _text_lines(lines: Iterable[str]) -> str:
-    return "&#10;".join(_text(line) for line in lines if line)
-
-
-def _scale(scales: Sequence[Metric]) -> str:
-    if not scales:
-        return ""
-    steps = "".join(f'<i class="q{level}"></i>' for level in range(10))
-    return (
-        f'<p class="scale"><b id="metric">{escape(scales[0].label)}</b> <span id="low">{escape(scales[0].low)}</span> '
-        f'<span class="steps">{steps}</span> <span id="high">{escape(scales[0].high)}</span></p>'
-    )
-
-
-def _legend(pairs: Iterable[Pair]) -> str:
-    """The symbols that occur."""
-    states = {pair.state for pair in pairs}
-    kinds = {
-        state: "broken" if state in BROKEN else "untried" if state == "untried" else "troubled" for state in states
-    }
-    items = [
-        f'<span><i class="{kinds[state]}">{escape(SYMBOLS[state][0])}</i> {escape(SYMBOLS[state][1])}</span>'
-        for state in STATES
-        if state in states and state not in ("ok", "self")
-    ]
-    return f'<p class="legend">{" ".join(items)}</p>' if items else ""
-
-
 # --- tables
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], classes: Iterable[str] = ()) -> str:
-    """Cells are text; columns in which all are empty are left out."""
-    kept = [list(row) for row in rows]
-    shown = [at for at in range(len(heads)) if any(row[at] for row in kept)]
-    kinds = list(classes) or [""] * len(kept)
-    head = "".join(f'<th scope="col">{_text(heads[at])}</th>' for at in shown)
-    body = "".join(
-        (f'<tr class="{kind}">' if kind else "<tr>") + "".join(f"<td>{_text(row[at])}</td>" for at in shown) + "</tr>"
-        for row, kind in zip(kept, kinds, strict=True)
-    )
-    return f'<div class="scroll"><table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _worst(seen: Seen, pairs: Sequence[Pair]) -> str:
@@ -250,7 +138,7 @@ def _worst(seen: Seen, pairs: Sequence[Pair]) -> str:
     ]
     heads = ("from", "to", "", "what", "source", "address", "connect", "MTU", "Gbit/s")
     kinds = ["bad" if pair.state in BROKEN else "" for pair in shown]
-    return f"<h2>Worst pairs first</h2>{_table(heads, rows, kinds)}" if rows else ""
+    return f"<h2>Worst pairs first</h2>{table_of(heads, rows, kinds)}" if rows else ""
 
 
 def _nodes(seen: Seen, events: Iterable[Event]) -> str:
@@ -277,7 +165,7 @@ def _nodes(seen: Seen, events: Iterable[Event]) -> str:
             ]
         )
     heads = ("", "node", "host", "fit", "interface", "address", "NCCL_IB_HCA", "NCCL", "NCCL says", "gpus", "torch")
-    return _table(heads, rows) if rows else ""
+    return table_of(heads, rows) if rows else ""
 
 
 def _candidates(seen: Seen) -> str:
@@ -285,7 +173,7 @@ def _candidates(seen: Seen) -> str:
         return ""
     rows = sorted(seen.candidates, key=lambda row: (row.node_rank, ("chosen", "usable", "rejected").index(row.verdict)))
     cells = [[row.node, row.interface, f"{row.address}/{row.prefix}", row.verdict, row.reason] for row in rows]
-    table = _table(("node", "interface", "address", "verdict", "reason"), cells, [row.verdict for row in rows])
+    table = table_of(("node", "interface", "address", "verdict", "reason"), cells, [row.verdict for row in rows])
     opened = " open" if len(rows) <= OPEN else ""
     return f"<details{opened}><summary><h2>{count(len(rows), 'candidate')}</h2></summary>{table}</details>"
 
@@ -310,7 +198,7 @@ def _data(seen: Seen, pairs: Sequence[Pair], scales: Sequence[Metric]) -> str:
                 at[pair.peer],
                 pair.state,
                 [metric.value(pair) for metric in scales],
-                *map(list, zip(*[_looks(pair, metric, dense=dense) for metric in scales], strict=True)),
+                *map(list, zip(*[looks(pair, metric, dense=dense) for metric in scales], strict=True)),
             ]
             for pair in pairs
             if len(at) <= MOST

@@ -89,6 +89,7 @@ class TestWhatIsOnIt:
         classes = {attributes.get("class") for tag, attributes in page.tags if tag == "td" and "title" in attributes}
         assert classes == {"broken", "q9"}
         assert ">" in page.cells
+        assert [pair[5] for pair in page.json()["pairs"] if pair[:2] == [0, 1]] == [[">"]]
 
     def test_the_throughput_comes_first_when_it_was_measured(self) -> None:
         events = network(2, None, path(0, 1), transfer(0, 1, 94.0))
