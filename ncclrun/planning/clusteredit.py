@@ -214,7 +214,7 @@ class _Sheet:
                 cuts += self._filled(entry, node, wish)
             filled.append(cuts)
         begin, end, between = self._bounds(entry)
-        remarks = [cut for cut in self.yaml.remarks if begin <= cut.start and cut.end <= end]
+        remarks = self.yaml.remarks_in(begin, end)
         copies = [between + self.yaml.applied([*cuts, *remarks], begin, end) for cuts in filled[1:]]
         self.cuts += [*filled[0], Cut(end, end, "".join(copies))]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 import yaml
 
@@ -82,12 +84,19 @@ class YamlText:
 
     def dash(self, node: yaml.Node) -> yaml.Mark:
         """The dash of the list's item that ``node`` is."""
-        marks: list[yaml.Mark] = [t.start_mark for t in self._tokens if isinstance(t, yaml.BlockEntryToken)]
-        return [mark for mark in marks if mark.index < start(node)][-1]
+        return self._dashes[bisect_left(self._dashes, start(node), key=lambda mark: int(mark.index)) - 1]
 
     @cached_property
-    def remarks(self) -> list[Cut]:
-        """All comments and empty lines, as cuts that take them out."""
+    def _dashes(self) -> list[yaml.Mark]:
+        return [token.start_mark for token in self._tokens if isinstance(token, yaml.BlockEntryToken)]
+
+    def remarks_in(self, begin: int, end: int) -> list[Cut]:
+        """The comments and empty lines between two places, as cuts that take them out."""
+        first = bisect_left(self._remarks, begin, key=lambda cut: cut.start)
+        return list(takewhile(lambda cut: cut.end <= end, self._remarks[first:]))
+
+    @cached_property
+    def _remarks(self) -> list[Cut]:
         cuts: list[Cut] = []
         done = 0
         for token in self._tokens:
