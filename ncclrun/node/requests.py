@@ -21,7 +21,6 @@ from . import (
     ports,
     prepare,
     processes,
-    reach,
     rundir,
     start,
     supervisor,
@@ -37,7 +36,6 @@ Reply = Callable[["dict[str, Any]"], None]
 FACTS_SECONDS = 60.0
 PREPARE_SECONDS = 600.0
 SLOW_SECONDS = 30.0
-MOST_REACH_SECONDS = 60.0
 
 
 def _name(run_id: str, node_rank: object) -> str:
@@ -91,7 +89,7 @@ def _put(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> 
     reply({"ok": True})
 
 
-# --- prepare, reach, discard
+# --- prepare, discard
 
 
 def _listener(server: Server, request: dict[str, Any], identity: Identity) -> Listener | None:
@@ -136,13 +134,6 @@ def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
 
     cache = archive.Cache(state)
     server.tasks.spawn(lambda: prepare.build(state, order, draft, cache), done, PREPARE_SECONDS)
-
-
-def _reach(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
-    address, port, token = str(request["address"]), int(request["port"]), str(request["token"])
-    source = request.get("source")
-    timeout = min(float(request.get("timeout", 5.0)), MOST_REACH_SECONDS)
-    server.tasks.spawn(lambda: reach.reach(address, port, token, source, timeout), reply, timeout + 5.0)
 
 
 def remove_unstarted(run: rundir.RunDir) -> None:
@@ -268,7 +259,6 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "has": _has,
     "put": _put,
     "prepare": _prepare,
-    "reach": _reach,
     "discard": _discard,
     "start": _start,
     "follow": _follow,

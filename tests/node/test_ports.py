@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from ncclrun.node import ports
 from tests.node.client import TOKEN, Client, Refused
 from tests.node.conftest import again
+from tests.node.netclient import probe, target
 
 
 def listening(address: str) -> socket.socket:
@@ -22,9 +22,10 @@ def listening(address: str) -> socket.socket:
     return sock
 
 
-def reach(node: Client, port: int, address: str = "127.0.0.1", **more: Any) -> float:
-    usual: dict[str, Any] = {"token": TOKEN, "source": None, "timeout": 2.0, **more}
-    return float(node.call("reach", address=address, port=port, **usual)["seconds"])
+def tried(node: Client, port: int, address: str = "127.0.0.1", *, token: str = TOKEN) -> Any:
+    """The link of one node to the master's port."""
+    [link] = probe(node, target(address, port), node_rank=1, limit=2.0, token=token)
+    return link
 
 
 def test_a_free_port_is_chosen_outside_of_what_the_kernel_hands_out(node: Client) -> None:
@@ -37,24 +38,22 @@ def test_a_free_port_is_chosen_outside_of_what_the_kernel_hands_out(node: Client
 def test_the_peers_reach_the_master_and_know_it(node: Client, env: dict[str, str], address: str) -> None:
     port = node.prepare("r", listen={"address": address, "port": 0})["port"]
     with again(env) as peer:
-        assert reach(peer, port, address) >= 0
-        assert reach(peer, port, address, source=address) >= 0
+        links = probe(peer, target(address, port, None, address), node_rank=1, token=TOKEN)
+        assert [(link["outcome"], link["by"]) for link in links] == [("reached", 0)] * 2
         for _ in range(3):
-            with pytest.raises(Refused) as refused:
-                reach(peer, port, address, token="another-token")
-            assert refused.value.code == "wrong_machine"
+            assert tried(peer, port, address, token="another-token")["outcome"] == "stranger"
 
 
 def test_a_caller_who_talks_nonsense_or_nothing_disturbs_nobody(node: Client) -> None:
     port = node.prepare("r", listen={"address": "127.0.0.1", "port": 0})["port"]
     with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as rude:
         rude.sendall(b"x" * 10_000)
-        assert reach(node, port) >= 0
+        assert tried(node, port)["outcome"] == "reached"
 
 
 def test_the_start_frees_the_port_at_once(node: Client) -> None:
     port = node.prepare("r", listen={"address": "127.0.0.1", "port": 0})["port"]
-    reach(node, port)
+    assert tried(node, port)["outcome"] == "reached"
     with socket.create_connection(("127.0.0.1", port)):
         node.start("r", ["true"])
         with socket.socket() as trainer:
@@ -73,34 +72,3 @@ def test_a_taken_port_is_refused_with_its_holder_on_whatever_address(node: Clien
     assert f"port {port}" in refused.value.message
     assert f"process {os.getpid()}: " in refused.value.message
     assert refused.value.fix
-
-
-def test_nobody_there_wrong_source_and_silence_are_told_apart(node: Client) -> None:
-    with listening("127.0.0.1") as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(Refused) as refused:
-            reach(node, port, timeout=0.3)
-        assert refused.value.code == "timeout"
-    with pytest.raises(Refused) as refused:
-        reach(node, port)
-    assert refused.value.code == "refused"
-    with pytest.raises(Refused) as refused:
-        reach(node, port, source="192.0.2.77")
-    assert refused.value.code == "bad_address"
-
-
-def test_somebody_else_who_answers_is_not_the_master(node: Client) -> None:
-    with listening("127.0.0.1") as other:
-
-        def answer() -> None:
-            caller, _ = other.accept()
-            with caller:
-                caller.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
-                caller.recv(100)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(Refused) as refused:
-            reach(node, other.getsockname()[1])
-        thread.join()
-    assert refused.value.code == "wrong_machine"
