@@ -60,13 +60,14 @@ class Callers:
         # Oldest first, which is also the order of their deadlines.
         self._callers: dict[socket.socket, Caller] = {}
 
-    def take(self, sock: socket.socket, listener: Listener) -> None:
+    def take(self, sock: socket.socket, listener: Listener) -> Caller:
         """A new caller; when there are too many the oldest goes."""
         if len(self._callers) >= MOST_CALLERS:
             self.drop_oldest()
         caller = Caller(sock, listener, time.monotonic() + CALLER_SECONDS, bytearray())
         self._callers[sock] = caller
         self.selector.register(sock, selectors.EVENT_READ, lambda: listener.read(caller))
+        return caller
 
     def drop(self, caller: Caller) -> None:
         """Closes a caller's connection."""
@@ -104,6 +105,9 @@ class Listener:
         self._identity = identity
         self._sink = sink
         self.port = int(sock.getsockname()[1])
+        # Callers come to us with their hello and are answered at once, so that those who say nothing push nobody out:
+        # the kernel keeps them, without a descriptor of ours.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, int(CALLER_SECONDS))
         callers.selector.register(sock, selectors.EVENT_READ, self._accept)
 
     def _accept(self) -> None:
@@ -117,7 +121,7 @@ class Listener:
                     self._callers.drop_oldest()
                 return  # else the caller gave up
             sock.setblocking(False)
-            self._callers.take(sock, self)
+            self.read(self._callers.take(sock, self))
 
     def read(self, caller: Caller) -> None:
         """What a caller says; it closes first, so that no TIME_WAIT of ours stands in the trainer's way."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,10 +136,11 @@ class TestCallers:
                 if selector.get_map().get(key.fd) is key:
                     key.data()
 
-    def test_those_who_say_nothing_go_after_their_time(self, selector: selectors.DefaultSelector) -> None:
+    def test_those_who_never_end_their_line_go_after_their_time(self, selector: selectors.DefaultSelector) -> None:
         callers = listener.Callers(selector)
         door = listener.Listener(callers, listener.open_port("127.0.0.1", 0), Identity(SECRET, 0))
         with socket.create_connection(("127.0.0.1", door.port)) as silent:
+            silent.send(b"probe")
             self.turn(selector)
             now = time.monotonic()
             assert now < callers.next_deadline() <= now + listener.CALLER_SECONDS
@@ -161,14 +163,26 @@ class TestCallers:
         door = listener.Listener(callers, listener.open_port("127.0.0.1", 0), Identity(SECRET, 0))
         with contextlib.ExitStack() as stack:
             calls = [stack.enter_context(socket.create_connection(("127.0.0.1", door.port))) for _ in range(5)]
-            self.turn(selector)
             for call in calls:
+                call.send(b"probe")
+                self.turn(selector)
                 call.settimeout(0.2)
             assert [call.recv(1) for call in calls[:2]] == [b"", b""]
             for call in calls[2:]:
                 with pytest.raises(TimeoutError):
                     call.recv(1)
             door.close()
+
+    def test_hundreds_who_say_nothing_push_nobody_out(self, node: Client, env: dict[str, str]) -> None:
+        port = listen(node, "127.0.0.2", node_rank=1)["127.0.0.2"]["port"]
+        with contextlib.ExitStack() as stack, again(env) as peer:
+            for _ in range(listener.MOST_CALLERS + 50):
+                stack.enter_context(socket.create_connection(("127.0.0.2", port), timeout=5))
+            descriptors = len(list(Path(f"/proc/{node.process.pid}/fd").iterdir()))
+            assert descriptors < 50
+            sources = [f"127.1.0.{number}" for number in range(1, 100)]
+            links = probe(peer, target("127.0.0.2", port, *sources, peer=1))
+            assert {link["outcome"] for link in links} == {"reached"}
 
     @pytest.mark.parametrize("says", [b"GET / HTTP/1.1\r\n", b"x" * 300, b"probe \n", b"\0\n"])
     def test_those_who_talk_nonsense_are_hung_up_on(self, node: Client, says: bytes) -> None:
