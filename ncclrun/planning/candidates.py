@@ -82,7 +82,14 @@ def all_candidates(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[t
 def candidate_table(table: Iterable[Row]) -> str:
     """Aligned plain text, a line a candidate."""
     return aligned(
-        (c.node, c.interface, f"{c.address}/{c.prefix}", c.rejected or "usable") for row in table for c in row
+        (
+            c.node,
+            c.interface,
+            f"{c.address}/{c.prefix}",
+            c.rejected or ("link-local, and not shared" if c.link_local else "usable"),
+        )
+        for row in table
+        for c in row
     )
 
 

@@ -80,7 +80,8 @@ def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | 
     pick = choice.picks[node_rank]
     network = choice.network or pick.network
     ruled_out = ("not the ", "not in ")  # by a wish, which does not take the card off its wire
-    inside = [c for c in row if c.ip in network and (not c.rejected or c.rejected.startswith(ruled_out))]
+    on_the_wire = [c for c in row if c.ip in network and (not c.rejected or c.rejected.startswith(ruled_out))]
+    inside = [c for c in on_the_wire if _leads_to_peers(c, choice)]
     cards: dict[str, Candidate] = {}
     for candidate in [pick, *inside]:
         cards.setdefault(candidate.interface, candidate)
@@ -101,6 +102,11 @@ def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | 
         " routing decides what leaves where, not NCCL_SOCKET_IFNAME: the other card is of no use to NCCL",
         _one_subnet_each([*cards.values()], str(network)),
     )
+
+
+def _leads_to_peers(candidate: Candidate, choice: Joint) -> bool:
+    """Whether the kernel would think of this card for what goes to the peers; one in a narrower subnet it would not."""
+    return any(pick.ip in candidate.network for pick in choice.picks if pick.node != candidate.node)
 
 
 def _one_subnet_each(cards: Sequence[Candidate], network: str) -> str:

@@ -10,7 +10,7 @@ from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence
 from ncclrun.planning.blame import blame
 from ncclrun.planning.candidates import Candidate, Row, aligned, candidate_table
-from ncclrun.planning.joint import FAMILIES, Joint, Rank, of_family
+from ncclrun.planning.joint import Joint, Rank
 from ncclrun.planning.links import listed
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import table_of_verdicts
@@ -30,12 +30,9 @@ def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
 
 def no_address(nodes: Sequence[Node], table: Sequence[Row], usable: Sequence[Row]) -> PlanError:
     """The facts alone rule it out: a node has no usable address, or none of the others' family."""
-    outside = tuple(node.name for node, row in zip(nodes, usable, strict=True) if not row)
+    outside = tuple(node.name for node, row in zip(nodes, usable, strict=True) if all(c.link_local for c in row))
     if outside:
         reason = f"no usable address on {listed(outside, MOST_SHOWN)}"
-    elif any(all(of_family(usable, family)) for family in FAMILIES):
-        reason = "some nodes have link-local addresses only, and do not share their network with the others"
-        outside = tuple(n.name for n, row in zip(nodes, usable, strict=True) if all(c.link_local for c in row))
     else:
         reason = "some nodes have IPv4 addresses only, others IPv6"
     mend = f"mend or leave out {listed(outside, MOST_SHOWN)}, or name" if outside else "name"
@@ -79,7 +76,7 @@ def nothing_proven(
         for v in row
         if not v.candidate.ip.is_loopback
     ]
-    elsewhere = _works_among(table, proof, names, picks)
+    elsewhere = _works_among(table, proof, names)
     return PlanError(
         "\n".join([head, *verdict.lines, *elsewhere, "all addresses:", aligned(rows), *_more(len(nodes))]),
         fix=fix,
@@ -108,12 +105,12 @@ def _in(row: Sequence[Candidate], network: object) -> int:
     return min(row, key=lambda c: (c.network != network, c.link_local, c.order)).order
 
 
-def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str], picks: Sequence[Candidate]) -> list[str]:
-    """Other networks that join some of the nodes, at least two."""
+def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str]) -> list[str]:
+    """Networks that join some of the nodes, at least two."""
     groups: dict[object, dict[int, Candidate]] = {}
     for at, row in enumerate(table):
         for candidate in row:
-            if not candidate.rejected and candidate.network != picks[at].network:
+            if not candidate.rejected:
                 groups.setdefault(candidate.network, {}).setdefault(at, candidate)
     lines = []
     pairs = [*proof.pairs()]

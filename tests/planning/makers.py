@@ -34,21 +34,18 @@ def card(
     running: bool = True,
     loopback: bool = False,
     scope: str = "global",
+    **others: Any,
 ) -> Interface:
-    """An interface with addresses written as ``10.0.0.1/24``."""
+    """An interface with addresses written as ``10.0.0.1/24``; ``others`` are further fields of it."""
     split = [text.split("/") for text in addresses]
+    fields: dict[str, Any] = {"index": 1, "kind": "", "mtu": 1500, "speed": None, "mac": "", "virtual": False}
     return Interface(
         name=name,
-        index=1,
         up=up,
         running=running,
         loopback=loopback,
-        kind="",
-        mtu=1500,
-        speed=None,
-        mac="",
         addresses=tuple(Address(address, int(prefix), scope) for address, prefix in split),
-        virtual=False,
+        **{**fields, **others},
     )
 
 

@@ -1,4 +1,4 @@
-"""Which network joins the nodes: tables of machines as people have them, and what must hold for all of them."""
+"""What the facts alone speak for: tables of machines as people have them, and what must hold for all of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from ncclrun.model.cluster import Network, Node
 from ncclrun.model.errors import PlanError
-from ncclrun.model.facts import Interface, NodeFacts
+from ncclrun.model.facts import Interface, NodeFacts, RdmaDevice, RdmaPort
+from ncclrun.planning.candidates import all_candidates, one_machine
 from ncclrun.planning.clusterfile import parse_cluster
-from ncclrun.planning.network import all_candidates, choose_endpoints
+from ncclrun.planning.network import choose
 from tests.planning.makers import card, facts, node
 
 DECOYS = (
@@ -43,12 +44,12 @@ def own_decoys(number: int) -> tuple[Interface, ...]:
 
 
 def chosen(nodes: Sequence[Node], machines: Sequence[NodeFacts]) -> list[tuple[str, str]]:
-    return [(endpoint.interface, endpoint.address) for endpoint in choose_endpoints(nodes, machines)]
+    return [(endpoint.interface, endpoint.address) for endpoint in choose(nodes, machines, None).endpoints]
 
 
 def refusal(nodes: Sequence[Node], machines: Sequence[NodeFacts]) -> PlanError:
     with pytest.raises(PlanError) as caught:
-        choose_endpoints(nodes, machines)
+        choose(nodes, machines, None)
     assert caught.value.exit_code == 3
     return caught.value
 
@@ -67,7 +68,7 @@ class TestSharedSubnet:
             facts("c", card("bond0.7", "10.0.0.3/24")),
         ]
         assert chosen(abc(), machines) == [("eth1", "10.0.0.1"), ("enp7s0", "10.0.0.2"), ("bond0.7", "10.0.0.3")]
-        assert choose_endpoints(abc(), machines)[0].why == "the subnet 10.0.0.0/24, which all nodes share"
+        assert choose(abc(), machines, None).endpoints[0].why == "the subnet 10.0.0.0/24, which all nodes share"
 
     def test_decoys_that_are_the_same_everywhere_are_seen(self) -> None:
         machines = [facts(name, *DECOYS, card(f"ens{i}", f"10.0.0.{i}/24")) for i, name in enumerate("abc", 1)]
@@ -105,7 +106,8 @@ class TestSharedSubnet:
         machines = [
             facts(name, card("eth0", f"10.0.0.{i}/16"), card("eth1", f"10.0.77.{i}/24")) for i, name in enumerate("abc")
         ]
-        assert "share 2 subnets" in refusal(abc(), machines).message
+        (note,) = choose(abc(), machines, None).notes
+        assert "10.0.0.0/16 and 10.0.77.0/24 are equal on all counts: took 10.0.0.0/16" in note.text
 
     def test_two_addresses_in_it_on_one_interface_are_no_question(self) -> None:
         machines = [facts("a", card("e", "10.0.0.1/24", "10.0.0.100/24")), facts("b", card("e", "10.0.0.2/24"))]
@@ -165,25 +167,25 @@ class TestWishes:
     )
 
     def test_an_interface_for_all(self) -> None:
-        endpoints = choose_endpoints(abc(interface="eth1"), self.TWO)
+        endpoints = choose(abc(interface="eth1"), self.TWO, None).endpoints
         assert [e.address for e in endpoints] == ["10.0.1.1", "10.0.1.2", "10.0.1.3"]
         assert {e.why for e in endpoints} == {"the cluster file names the interface"}
 
     def test_a_subnet_for_all(self) -> None:
-        endpoints = choose_endpoints(abc(subnet="10.0.1.0/24"), self.TWO)
+        endpoints = choose(abc(subnet="10.0.1.0/24"), self.TWO, None).endpoints
         assert [e.interface for e in endpoints] == ["eth1"] * 3
         assert endpoints[0].why == "the cluster file names the subnet 10.0.1.0/24"
 
     def test_an_address_on_one_node_decides_for_all(self) -> None:
         nodes = [node("a"), node("b", address="10.0.1.2"), node("c")]
-        endpoints = choose_endpoints(nodes, self.TWO)
+        endpoints = choose(nodes, self.TWO, None).endpoints
         assert [e.address for e in endpoints] == ["10.0.1.1", "10.0.1.2", "10.0.1.3"]
         assert endpoints[1].why == "the cluster file names the address"
         assert endpoints[0].why == "the subnet 10.0.1.0/24, which all nodes share"
 
     def test_an_interface_on_one_node_decides_for_all(self) -> None:
         nodes = [node("a"), node("b"), node("c", interface="eth0")]
-        assert [e.interface for e in choose_endpoints(nodes, self.TWO)] == ["eth0"] * 3
+        assert [e.interface for e in choose(nodes, self.TWO, None).endpoints] == ["eth0"] * 3
 
     def test_an_address_in_another_spelling_is_the_same(self) -> None:
         machines = [facts("a", card("e", "fd00::1/64")), facts("b", card("e", "fd00::2/64"))]
@@ -212,7 +214,7 @@ class TestWishes:
 
     def test_cloud_addresses_without_a_network_are_joined_by_a_subnet(self) -> None:
         machines = [facts(name, card("ens4", f"10.128.0.{i}/32")) for i, name in enumerate("abc", 2)]
-        assert "network: {interface: ens4}" in refusal(abc(), machines).fix
+        assert "needs proof" in choose(abc(), machines, None).why
         assert [a for _, a in chosen(abc(subnet="10.128.0.0/20"), machines)] == [f"10.128.0.{i}" for i in (2, 3, 4)]
 
     def test_a_named_bridge_is_taken(self) -> None:
@@ -255,90 +257,153 @@ class TestWishes:
 class TestErrors:
     """No answer, or several: the table, and the line of YAML that decides."""
 
-    def test_two_shared_subnets_show_both_and_every_address(self) -> None:
-        error = refusal(abc(), TestWishes.TWO)
-        assert "share 2 subnets" in error.message
-        assert "  10.0.0.0/24: a eth0 10.0.0.1, b eth0 10.0.0.2, c eth0 10.0.0.3" in error.message
-        assert "  c  eth1  10.0.1.3/24  usable" in error.message
-        assert error.fix == "add to the cluster file:  network: {subnet: 10.0.0.0/24}   # or 10.0.1.0/24"
-
     def test_no_usable_address_names_the_nodes(self) -> None:
         machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", *DECOYS[4:]), facts("c", *DECOYS[4:6])]
         message = refusal(abc(), machines).message
         assert message.startswith("no usable address on b, c\n")
         assert "interface has no carrier" in message
 
-    def test_no_common_subnet_says_so(self) -> None:
-        machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", card("f", "10.0.1.1/24"))]
+    def test_no_common_family_says_so(self) -> None:
+        machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", card("f", "fd00::1/64"))]
         error = refusal([node("a", host="h1"), node("b")], machines)
-        assert error.message.startswith("there is no subnet in which every node has a usable address\n")
+        assert error.message.startswith("some nodes have IPv4 addresses only, others IPv6\n")
         assert error.fix.endswith("- {host: h1, name: a, interface: e}")
+        assert error.nodes == ()
 
-    def test_one_of_many_that_is_outside_is_named_and_shown_with_a_few_others(self) -> None:
+    def test_a_node_with_a_link_local_address_that_nobody_shares_is_named(self) -> None:
+        machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", card("f", "169.254.0.1/16", scope="link"))]
+        error = refusal(abc()[:2], machines)
+        assert error.message.startswith("no usable address on b\n")
+        assert "  b  f   169.254.0.1/16  link-local, and not shared" in error.message
+        assert error.nodes == ("b",)
+
+    def test_of_many_nodes_the_one_without_an_address_is_shown_with_a_few_others(self) -> None:
         names = [f"n{i:02}" for i in range(64)]
-        machines = [facts(n, card("m", f"10.1.{i}.2/24"), card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
-        machines[52] = facts("n52", card("m", "10.1.52.2/24"), card("e", "10.0.0.53/24", up=False))
+        machines = [facts(n, card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
+        machines[52] = facts("n52", card("e", "10.0.0.53/24", up=False))
         error = refusal([node(name) for name in names], machines)
-        assert error.message.startswith("10.0.0.0/24 joins 63 of 64 nodes, but no usable address of n52 is in it\n")
+        assert error.message.startswith("no usable address on n52\n")
         assert "  n52  e   10.0.0.53/24  interface is down" in error.message
         assert error.message.endswith("  … and 56 more nodes")
         assert error.nodes == ("n52",)
         assert error.fix.startswith("mend or leave out n52, or name the interface")
 
-    def test_two_subnets_with_as_many_nodes_blame_nobody(self) -> None:
-        machines = [
-            facts("a", card("e", "10.0.0.1/24"), card("f", "10.0.1.1/24")),
-            facts("b", card("e", "10.0.0.2/24")),
-            facts("c", card("f", "10.0.1.3/24")),
-        ]
-        error = refusal(abc(), machines)
-        assert error.message.startswith("there is no subnet in which every node has a usable address\n")
-        assert error.nodes == ()
-
-    def test_two_interfaces_in_the_subnet_ask_for_one_on_that_node(self) -> None:
-        machines = [
-            facts("a", card("e", "10.0.0.1/24")),
-            facts("b", card("e", "10.0.0.2/24"), card("f", "10.0.0.3/24")),
-        ]
-        error = refusal(abc()[:2], machines)
-        assert error.message.startswith("b has several interfaces in 10.0.0.0/24")
-        assert "10.0.0.1/24" not in error.message
-        assert error.fix.endswith("- {host: b, interface: e}")
-
-    def test_two_subnets_are_told_before_two_interfaces_in_one(self) -> None:
-        machines = [
-            facts("a", card("e", "10.0.0.1/24"), card("g", "10.0.9.1/24")),
-            facts("b", card("e", "10.0.0.2/24"), card("f", "10.0.0.3/24"), card("g", "10.0.9.2/24")),
-        ]
-        assert "share 2 subnets" in refusal(abc()[:2], machines).message
-
     def test_an_address_that_many_have_is_told_in_few_words(self) -> None:
         machines = [facts(name, card("e", "10.0.0.1/24")) for name in "abc"]
         assert "a and 1 more have the same address" in refusal(abc(), machines).message
 
+
+class TestSeveralNetworks:
+    """Several shared subnets are no error: the best is taken, and it is said why."""
+
+    @staticmethod
+    def two(first: dict[str, Any], second: dict[str, Any]) -> list[NodeFacts]:
+        """Three nodes with a ``first`` card in 10.0.0.0/24 and a ``second`` one in 10.0.1.0/24."""
+        return [
+            facts(name, card("e", f"10.0.0.{i}/24", **first), card("f", f"10.0.1.{i}/24", **second))
+            for i, name in enumerate("abc", 1)
+        ]
+
     @pytest.mark.parametrize(
-        "machines",
+        ("poorer", "better", "why"),
         [
-            TestWishes.TWO,
-            tuple(facts(n, card("e", f"fd00::{i}/64"), card("f", f"fd01::{i}/64")) for i, n in enumerate("abc", 1)),
-            tuple(facts(n, card("ens4", f"10.128.0.{i}/32")) for i, n in enumerate("abc", 1)),
-            tuple(
-                facts(n, card("e", f"10.0.0.{i}/24"), *([card("f", "10.0.0.9/24")] if n == "b" else []))
-                for i, n in enumerate("abc", 1)
-            ),
+            ({"speed": 1000}, {"speed": 25000}, "lower speed: 1 Gbit/s against 25 Gbit/s"),
+            ({"speed": None}, {"speed": 1000}, "lower speed: unknown against 1 Gbit/s"),
+            ({"speed": 10000, "kind": "veth"}, {"speed": 1000}, "lower speed: unknown against 1 Gbit/s"),
+            ({"speed": 10, "kind": "tun", "mtu": 1420}, {}, "smaller MTU: 1420 against 1500"),
+            ({"mtu": 1500}, {"mtu": 9000}, "smaller MTU: 1500 against 9000"),
+            ({"virtual": True}, {"virtual": False}, "virtual, the other is a card"),
+            ({"default_route": True}, {}, "carries the SSH connection or the default route"),
+            ({"speed": 1000, "mtu": 9000}, {"speed": 2500}, "lower speed: 1 Gbit/s against 2.5 Gbit/s"),
         ],
-        ids=["two IPv4 subnets", "two IPv6 subnets", "no subnet", "two interfaces"],
     )
-    def test_the_line_in_it_put_into_the_file_mends_it(self, machines: tuple[NodeFacts, ...]) -> None:
-        line = refusal(abc(), machines).fix.partition(":  ")[2]
-        nodes = ["- a", "- b", "- c"]
-        head = ""
-        if line.startswith("- "):
-            nodes["abc".index(line[len("- {host: ")])] = line
-        else:
-            head = line + "\n"
-        spec = parse_cluster(head + "nodes:\n" + "\n".join(nodes), "cluster.yaml")
-        assert len({e.address for e in choose_endpoints(spec.nodes, machines)}) == 3
+    def test_the_better_one_is_taken_wherever_it_stands(
+        self, poorer: dict[str, Any], better: dict[str, Any], why: str
+    ) -> None:
+        for machines, taken, left in ((self.two(poorer, better), "f", 0), (self.two(better, poorer), "e", 1)):
+            choice = choose(abc(), machines, None)
+            assert [endpoint.interface for endpoint in choice.endpoints] == [taken] * 3
+            row = [verdict for verdict in choice.table[0] if verdict.candidate.interface != "lo"]
+            assert [verdict.verdict for verdict in row] == (["usable", "chosen"] if left == 0 else ["chosen", "usable"])
+            assert row[left].reason == why
+            assert why in choice.why
+            assert choice.notes == ()
+
+    def test_the_slowest_node_counts(self) -> None:
+        machines = self.two({"speed": 25000}, {"speed": 10000})
+        slow = card("e", "10.0.0.3/24", speed=1000)
+        machines[2] = replace(machines[2], interfaces=(slow, machines[2].interfaces[2]))
+        assert [e.interface for e in choose(abc(), machines, None).endpoints] == ["f"] * 3
+
+    def test_the_network_of_the_ssh_connection_comes_last_of_equals(self) -> None:
+        machines = [replace(m, ssh_address=f"10.0.0.{i}") for i, m in enumerate(self.two({}, {}), 1)]
+        assert [e.interface for e in choose(abc(), machines, None).endpoints] == ["f"] * 3
+
+    def test_an_active_rdma_port_counts_more_than_speed(self) -> None:
+        port = RdmaPort(1, "ACTIVE", "Ethernet", 25.0, netdevs=("e",))
+        machines = self.two({"speed": 25000}, {"speed": 100000})
+        able = [replace(m, rdma=(RdmaDevice("mlx5_0", (port,)),)) for m in machines]
+        assert [e.interface for e in choose(abc(), able, None).endpoints] == ["e"] * 3
+        down = [replace(m, rdma=(RdmaDevice("mlx5_0", (replace(port, state="DOWN"),)),)) for m in machines]
+        assert [e.interface for e in choose(abc(), down, None).endpoints] == ["f"] * 3
+        assert [e.interface for e in choose(abc(), [able[0], *down[1:]], None).endpoints] == ["f"] * 3
+
+    def test_equals_are_decided_by_the_kernels_order_and_the_other_is_named(self) -> None:
+        choice = choose(abc(), self.two({}, {}), None)
+        assert [endpoint.interface for endpoint in choice.endpoints] == ["e"] * 3
+        (note,) = choice.notes
+        assert note.text.startswith("10.0.0.0/24 and 10.0.1.0/24 are equal on all counts: took 10.0.0.0/24")
+        line = note.fix.partition("write  ")[2]
+        spec = parse_cluster(f"{line}\nnodes: [a, b, c]\n", "cluster.yaml")
+        assert [e.interface for e in choose(spec.nodes, self.two({}, {}), None).endpoints] == ["f"] * 3
+
+    def test_two_subnets_on_one_wire_are_no_question(self) -> None:
+        machines = [facts(n, card("e", f"10.0.0.{i}/24", f"10.0.1.{i}/24")) for i, n in enumerate("abc", 1)]
+        assert choose(abc(), machines, None).notes == ()
+
+    def test_direct_cables_are_taken_when_there_is_nothing_else(self) -> None:
+        machines = [facts(n, card("e", f"169.254.7.{i}/16", scope="link")) for i, n in enumerate("abc", 1)]
+        assert chosen(abc(), machines)[0] == ("e", "169.254.7.1")
+        richer = [replace(m, interfaces=(*m.interfaces, card("z", f"fd00::{i}/64"))) for i, m in enumerate(machines, 1)]
+        assert chosen(abc(), richer)[0] == ("z", "fd00::1")
+
+
+class TestSeveralInterfacesInOneSubnet:
+    """The routing decides by which card NCCL sends: the first is taken, and it is said how to use both."""
+
+    MACHINES = (
+        facts("a", card("e", "10.0.0.1/24")),
+        facts("b", card("e", "10.0.0.2/24"), card("f", "10.0.0.3/24")),
+    )
+
+    def test_the_first_is_taken_with_a_note_that_names_both_and_what_mends_it(self) -> None:
+        choice = choose(abc()[:2], self.MACHINES, None)
+        assert choice.endpoints[1].interface == "e"
+        (note,) = choice.notes
+        assert note.node == "b"
+        assert "2 interfaces in 10.0.0.0/24 (e 10.0.0.2, f 10.0.0.3)" in note.text
+        assert "ip rule add from 10.0.0.3 table 102" in note.fix
+        assert "ip route add 10.0.0.0/24 dev f src 10.0.0.3 table 102" in note.fix
+        assert "arp_ignore=1" in note.fix
+
+    def test_a_wish_for_the_other_is_done_and_said_as_well(self) -> None:
+        choice = choose([node("a"), node("b", interface="f")], self.MACHINES, None)
+        assert choice.endpoints[1].address == "10.0.0.3"
+        assert [note.node for note in choice.notes] == ["b"]
+
+
+class TestRoutedGuess:
+    """Without a subnet that all share, the best address of each is a guess that needs proof."""
+
+    def test_what_most_share_comes_first_then_what_is_better(self) -> None:
+        machines = [
+            facts("a", card("m", "10.1.1.1/24", speed=100000), card("e", "10.0.0.1/24")),
+            facts("b", card("m", "10.1.2.1/24", speed=100000), card("e", "10.0.0.2/24")),
+            facts("c", card("m", "10.1.3.1/24", speed=100000), card("n", "10.1.4.1/24")),
+        ]
+        choice = choose(abc(), machines, None)
+        assert [e.interface for e in choice.endpoints] == ["e", "e", "m"]
+        assert "needs proof" in choice.endpoints[0].why
 
 
 # --- what must hold for any machines
@@ -423,18 +488,19 @@ def test_one_more_decoy_changes_nothing(case: tuple[list[Node], list[NodeFacts]]
     nodes, machines = case
     target = machines[where % len(machines)].machine
     decoy = replace(decoy, name=decoy.name if decoy.name.startswith(("veth", "br-", "docker")) else "decoy0")
-    crowded = [replace(m, interfaces=(decoy, *m.interfaces)) if m.machine == target else m for m in machines]
+    crowded = [replace(m, interfaces=(*m.interfaces, decoy)) if m.machine == target else m for m in machines]
     assert answer(nodes, crowded) == answer(nodes, machines)
 
 
 @settings(max_examples=100, deadline=None)
 @given(clusters())
-def test_nodes_that_share_no_wish_keep_to_one_subnet(case: tuple[list[Node], list[NodeFacts]]) -> None:
+def test_nodes_that_share_a_subnet_are_kept_in_one(case: tuple[list[Node], list[NodeFacts]]) -> None:
     _, machines = case
     nodes = [replace(node(f"n{number}"), network=Network()) for number in range(len(machines))]
     picks = answer(nodes, machines)
-    if picks is None:
+    table = [[c for c in row if not c.rejected] for row in all_candidates(nodes, machines)]
+    shared = set.intersection(*({c.network for c in row} for row in table))
+    if picks is None or not shared or one_machine(machines):  # which uses its loopback
         return
-    table = all_candidates(nodes, machines)
     taken = [next(c for c in row if (c.interface, c.address) == pick) for pick, row in zip(picks, table, strict=True)]
     assert any(all(other.ip in candidate.network for other in taken) for candidate in taken)
