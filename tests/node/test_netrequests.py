@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.node.client import connected
 from tests.node.conftest import again
 from tests.node.netclient import SECRET, listen, probe, target
@@ -11,8 +13,8 @@ def test_a_network_is_proven_on_every_python(every_python: str, env: dict[str, s
     with connected(every_python, env) as holds, again(env) as asks:
         for one, other, rank in ((holds, asks, 1), (asks, holds, 0)):
             door = listen(one, "127.0.0.2", node_rank=rank, extra=2)["127.0.0.2"]
-            where = {"peer": rank, "address": "127.0.0.2"}
-            both = {"token": SECRET, "node_rank": 1 - rank, "source": "127.0.0.3"}
+            where: dict[str, Any] = {"peer": rank, "address": "127.0.0.2"}
+            both: dict[str, Any] = {"token": SECRET, "node_rank": 1 - rank, "source": "127.0.0.3"}
 
             [link] = probe(other, target("127.0.0.2", door["port"], "127.0.0.3", peer=rank), node_rank=1 - rank)
             assert link["outcome"] == "reached"
