@@ -31,7 +31,8 @@ def path_problems(
         for kind in case.kinds(path):
             kinds[kind].append(path)
     for kind, group in kinds.items():
-        found.append((group[0].node_rank, case.problem(str(kind[0]), group)))
+        at = group[0].peer if kind[0] == "ports" else group[0].node_rank  # the firewall is most likely the peer's
+        found.append((at, case.problem(str(kind[0]), group)))
     found += case.different_ends(paths)
     return tuple(sorted(found, key=lambda one: one[0]))
 
@@ -50,7 +51,7 @@ class _Case:
         elif path.mtu + REFINED <= wanted:
             yield ("told" if path.told else "silent"), path.node_rank, path.mtu
         if path.blocked:
-            yield "ports", path.peer  # the firewall is most likely the peer's, so it is told there
+            yield "ports", path.peer
 
     def problem(self, kind: str, group: Sequence[Path]) -> Problem:
         """The finding of paths that have it in common."""

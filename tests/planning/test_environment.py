@@ -53,6 +53,13 @@ class TestLayers:
         assert one.origin == self.ORIGINS[highest]
         assert one.value == (f"from {one.origin}" if highest else "=eth1")
 
+    def test_rdma_ports_are_named_where_they_are_planned_and_left_to_nccl_elsewhere(self) -> None:
+        planned = Endpoint("eth1", "10.0.0.1", "", hca="=mlx5_0:1")
+        assert network_variables(planned)["NCCL_IB_HCA"] == "=mlx5_0:1"
+        assert "NCCL_IB_HCA" not in network_variables(V4)
+        found = node_environment(node("a"), Nccl(env={"NCCL_IB_HCA": "mlx5"}), planned, forwarded={}, options={})
+        assert Variable("NCCL_IB_HCA", "mlx5", "nccl.env") in found
+
     def test_the_nodes_gpus_are_what_cuda_sees(self) -> None:
         found = node_environment(node("a", gpus=(2, 0)), Nccl(), V4, forwarded={}, options={})
         assert Variable("CUDA_VISIBLE_DEVICES", "2,0", "gpus") in found
