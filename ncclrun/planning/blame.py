@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ncclrun.model.firewall import open_to
@@ -42,12 +43,11 @@ def blame(picks: Sequence[Candidate], evidence: Evidence) -> Blame:
         return case.wrong_network()
     nodes = case.bad_nodes()
     pairs = [f for f in case.failures if f.node_rank not in nodes and f.peer not in nodes]
-    lines = [*case.about_nodes(nodes), *case.about_pairs(pairs)]
-    first = next((f for f in case.failures if f.peer in nodes or f.node_rank in nodes), None) if nodes else pairs[0]
-    fix = case.fix(first, dead=bool(nodes)) if first is not None else ""
-    if nodes:
-        fix += f";  or leave out {listed([case.names[n] for n in nodes], MOST_SHOWN)}"
-    return Blame(tuple(lines), tuple(case.names[n] for n in nodes), fix)
+    lines = (*case.about_nodes(nodes), *case.about_pairs(pairs))
+    if not nodes:
+        return Blame(lines, (), case.fix(pairs[0]))
+    names = tuple(case.names[node] for node in nodes)
+    return Blame(lines, names, f"{case.fix_node(nodes[0], nodes)};  or leave out {listed(names, MOST_SHOWN)}")
 
 
 class _Case:
@@ -77,52 +77,66 @@ class _Case:
         left = set(range(len(self.picks)))
         bad: list[int] = []
         while len(left) > 2 and 2 * (len(bad) + 1) < len(self.picks):
-            pairs = [(a, b) for a, b in self.tried if a in left and b in left]
-            scores = dict.fromkeys(left, 0)
-            for pair in pairs:
-                for node in pair if pair in self._failed else ():
-                    scores[node] += 1
-            cut_off = [n for n in left if any(self._all_fail(p for p in pairs if p[end] == n) for end in (0, 1))]
-            if not cut_off:
+            tried, failed = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+            for pair in self.tried:
+                if left.issuperset(pair):
+                    ends = [(pair[0], 0), (pair[1], 1)]
+                    tried.update(ends)
+                    failed.update(ends if pair in self._failed else ())
+            scores = {
+                node: failed[node, 0] + failed[node, 1]
+                for node in left
+                if any(0 < tried[node, end] == failed[node, end] for end in (0, 1))
+            }
+            if not scores:
                 break
-            worst = max(cut_off, key=lambda node: (scores[node], -node))
+            worst = max(scores, key=lambda node: (scores[node], -node))
             left.discard(worst)
             bad.append(worst)
         return sorted(bad)
 
-    def _all_fail(self, pairs: Iterable[tuple[int, int]]) -> bool:
-        found = [pair in self._failed for pair in pairs]
-        return bool(found) and all(found)
+    def _ways(self, node: int, bad: Sequence[int]) -> tuple[list[_Failure], list[_Failure]]:
+        """Failures toward and away from a bad node, each only if that way fails with all good nodes.
+
+        One that tried bad nodes alone (of many, each tries a few) has nothing else to show than how that failed.
+        """
+        toward = [f for f in self.failures if f.peer == node and f.node_rank not in bad]
+        away = [f for f in self.failures if f.node_rank == node and f.peer not in bad]
+        others = [a for a, b in self.tried if b == node and a not in bad]
+        targets = [b for a, b in self.tried if a == node and b not in bad]
+        toward, away = toward if len(toward) == len(others) else [], away if len(away) == len(targets) else []
+        return toward or ([] if away else [f for f in self.failures if node in (f.node_rank, f.peer)]), away
 
     def about_nodes(self, nodes: Sequence[int]) -> list[str]:
         """A line for each bad node: which way it fails, and how."""
         lines = []
         for node in nodes[:MOST_SHOWN]:
-            toward = [f for f in self.failures if f.peer == node and f.node_rank not in nodes]
-            away = [f for f in self.failures if f.node_rank == node and f.peer not in nodes]
-            deaf = self._all_fail((a, b) for a, b in self.tried if b == node and a not in nodes)
-            mute = self._all_fail((a, b) for a, b in self.tried if a == node and b not in nodes)
-            what = "nobody reaches it, and it reaches nobody" if deaf and mute else "nobody reaches it"
-            if mute and not deaf:
-                what = "it reaches nobody"
-            sample = (toward if deaf else away)[0]
-            pick = self.picks[node]
-            lines.append(
-                f"{pick.node} ({pick.interface} {pick.address}): {what}: {self._words(sample)}{self._hint(sample)}"
-            )
-        if len(nodes) > MOST_SHOWN:
-            lines.append(f"and {len(nodes) - MOST_SHOWN} more nodes")
-        return lines
+            toward, away = self._ways(node, nodes)
+            what = " and ".join([*(["nobody reaches it"] if toward else []), *(["it reaches nobody"] if away else [])])
+            sample, pick = (toward or away)[0], self.picks[node]
+            words = f"{self._words(sample)}{self._hint(sample)}"
+            lines.append(f"{pick.node} ({pick.interface} {pick.address}): {what}: {words}")
+        return [*lines, *([f"and {len(nodes) - MOST_SHOWN} more nodes"] if len(nodes) > MOST_SHOWN else [])]
+
+    def fix_node(self, node: int, bad: Sequence[int]) -> str:
+        """What mends a bad node."""
+        toward, away = self._ways(node, bad)
+        if toward:
+            return self.fix(toward[0], dead=True)
+        link, pick = away[0].link, self.picks[node]
+        if link is None or link.outcome != "timeout":
+            return self.fix(away[0])
+        route = f"ip route get {link.address} from {pick.address}; nft list ruleset"
+        return f"see what {pick.node} does with what it sends:  {route}"
 
     def about_pairs(self, failures: Sequence[_Failure]) -> list[str]:
         """A line for each failing pair; of many the first, and how many more."""
-        lines, done = [], set()
-        for failure in failures:
-            a, b = failure.node_rank, failure.peer
-            if (b, a) in done:
+        by_pair = {(failure.node_rank, failure.peer): failure for failure in failures}
+        lines = []
+        for (a, b), failure in by_pair.items():
+            back = by_pair.get((b, a))
+            if back is not None and b < a:  # it was told with the other way
                 continue
-            done.add((a, b))
-            back = next((f for f in failures if (f.node_rank, f.peer) == (b, a)), None)
             if back is not None and self._words(back) == self._words(failure):
                 text = f"{self.names[a]} <-> {self.names[b]}: {self._words(failure)}{self._hint(failure)}"
             elif back is not None:

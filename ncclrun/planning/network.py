@@ -15,9 +15,9 @@ from ncclrun.planning.joint import FAMILIES, Joint, best, in_shared_subnets, of_
 from ncclrun.planning.notes import notes_on
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import Note, Verdict, difference, table_of_verdicts
-from ncclrun.planning.wishes import refuse_impossible_wishes, wish, without_wishes
+from ncclrun.planning.wishes import refuse_impossible_wishes, wish, wished, without_wishes
 
-__all__ = ["Choice", "Note", "Verdict", "choose", "choose_endpoints", "probe_addresses"]
+__all__ = ["Choice", "Note", "Verdict", "choose", "probe_addresses"]
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,6 @@ def choose(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence
     )
 
 
-def choose_endpoints(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[Endpoint, ...]:
-    """The endpoints that the facts speak for."""
-    return choose(nodes, facts, None).endpoints
-
-
 def probe_addresses(
     nodes: Sequence[Node], facts: Sequence[NodeFacts], endpoints: Sequence[Endpoint] | None = None
 ) -> tuple[tuple[str, ...], ...]:
@@ -85,7 +80,7 @@ def probe_addresses(
 
 def _unwished(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence) -> Joint | None:
     """What the evidence proves if nobody wishes for anything; None if nothing, or if there is no wish."""
-    if not any(wish(node) or node.network.family != "auto" for node in nodes):
+    if not any(map(wished, nodes)):
         return None
     free = without_wishes(nodes)
     table = all_candidates(free, facts)

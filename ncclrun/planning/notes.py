@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ncclrun.model.network import Evidence
 from ncclrun.planning.candidates import Candidate, Row
 from ncclrun.planning.joint import Joint, best, routed
+from ncclrun.planning.links import listed
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import Note, difference
 
@@ -40,7 +41,7 @@ def _tie(choice: Joint, others: Sequence[Joint]) -> Iterator[Note]:
         and any(a.interface != b.interface for a, b in zip(other.picks, choice.picks, strict=True))
     ]
     if equals:
-        names = " and ".join(other.name for other in equals)
+        names = listed([other.name for other in equals])
         text = f"{choice.name} and {names} are equal on all counts: took {choice.name}, which the kernels list first"
         if choice.network is not None:
             yield Note(None, text, f"to take the other, write  network: {{subnet: {equals[0].name}}}")

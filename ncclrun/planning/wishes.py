@@ -23,12 +23,14 @@ def wish(node: Node) -> str:
 
 
 def wished(node: Node) -> str:
-    """What is wished for: an address, an interface or a subnet; "" if nothing is."""
+    """What is wished for, as the file has it: an address, an interface, a subnet or a family; "" if nothing is."""
     if node.address:
         return f"address: {node.address}"
     if node.network.interface != "auto":
         return f"interface: {node.network.interface}"
-    return "" if node.network.subnet is None else f"subnet: {node.network.subnet}"
+    if node.network.subnet is not None:
+        return f"subnet: {node.network.subnet}"
+    return "" if node.network.family == "auto" else f"family: {node.network.family}"
 
 
 def without_wishes(nodes: Sequence[Node]) -> tuple[Node, ...]:

@@ -34,7 +34,7 @@ class TestOneNode:
     def test_that_nobody_reaches_and_that_reaches_nobody(self) -> None:
         error = refusal(lambda a, _s, b, _t: 2 not in (a, b))
         assert about(error) == (
-            "node2 (ens5 10.0.0.3): nobody reaches it, and it reaches nobody: no answer within 2.5 s:"
+            "node2 (ens5 10.0.0.3): nobody reaches it and it reaches nobody: no answer within 2.5 s:"
             " a firewall drops it, or an interface, VLAN or cable is dead"
         )
         assert error.nodes == ("node2",)
@@ -47,6 +47,16 @@ class TestOneNode:
         error = refusal(lambda _a, _s, b, _t: b != 2)
         assert "node2 (ens5 10.0.0.3): nobody reaches it: no answer" in error.message
         assert error.nodes == ("node2",)
+
+    def test_that_is_not_heard(self) -> None:
+        error = refusal(lambda a, _s, _b, _t: a != 0)
+        assert "node0 (ens5 10.0.0.1): it reaches nobody: no answer" in error.message
+        assert error.fix.startswith("see what node0 does with what it sends:  ip route get 10.0.0.2 from 10.0.0.1; nft")
+
+    def test_that_is_the_master_is_looked_at_itself(self) -> None:
+        error = refusal(lambda a, _s, b, _t: 0 not in (a, b))
+        assert error.nodes == ("node0",)
+        assert error.fix.startswith("look at the wire on node0:")
 
     def test_that_may_not_speak(self) -> None:
         error = refusal(lambda a, _s, _b, _t: "forbidden" if a == 2 else "reached")
@@ -89,6 +99,17 @@ class TestOneNode:
         with pytest.raises(PlanError) as caught:
             choose(nodes, machines, evidence(nodes, machines, lambda a, _s, b, _t: not {a, b} & {1, 4}))
         assert caught.value.nodes == ("node1", "node4")
+
+    def test_that_tried_no_others_than_bad_ones_is_named_too(self) -> None:
+        names = [f"n{i}" for i in range(8)]
+        nodes = [node(name) for name in names]
+        machines = [facts(n, card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
+        chain = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (5, 6), (5, 7), (6, 1), (7, 2)]
+        tried = tuple(frozenset(b if a == n else a for a, b in chain if n in (a, b)) for n in range(8))
+        found = evidence(nodes, machines, lambda a, _s, b, _t: not {a, b} & {5, 6, 7}, partners=tried)
+        with pytest.raises(PlanError) as caught:
+            choose(nodes, machines, found)
+        assert caught.value.nodes == ("n5", "n6", "n7")
 
 
 class TestPairs:

@@ -235,6 +235,13 @@ class TestWishes:
             "take the wish out: without it 10.0.0.0/24 is proven for all nodes;  or name it:  network: {interface: e}"
         )
 
+    def test_a_family_is_a_wish_as_well(self) -> None:
+        machines = [facts(n, card("e", f"10.0.0.{i}/24", f"fd00::{i}/64")) for i, n in enumerate("abc", 1)]
+        with pytest.raises(PlanError) as caught:
+            by_proof([node(n, family="ipv6") for n in "abc"], machines, in_net("10."))
+        assert "the cluster file's wish (family: ipv6) does not work" in caught.value.message
+        assert "without it 10.0.0.0/24 is proven" in caught.value.fix
+
     def test_addresses_against_the_wish_are_probed_so_that_this_is_known(self) -> None:
         nodes = [node(n, interface="f") for n in "abc"]
         assert probe_addresses(nodes, TWO)[0] == ("10.0.0.1", "10.0.1.1")
