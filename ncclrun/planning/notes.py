@@ -11,6 +11,8 @@ from ncclrun.planning.links import listed
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import Note, difference
 
+MOST_ALIKE = 2
+"""Nodes with several interfaces in one subnet that are told one by one."""
 FIRST_TABLE = 101
 """Number of the first routing table that is proposed."""
 
@@ -28,7 +30,7 @@ def notes_on(
         *_tie(choice, others),
         *_untried(evidence),
         *(_faster(choice, usable, proof) if proof is not None else ()),
-        *(note for at, row in enumerate(table) for note in _several_interfaces(at, choice, row, proof)),
+        *_folded([note for at, row in enumerate(table) for note in _several_interfaces(at, choice, row, proof)]),
     )
 
 
@@ -92,17 +94,21 @@ def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | 
     if proof is not None and any(proof.sent[node_rank, c.address] for c in inside):
         sender = max(inside, key=lambda c: (proof.sent[node_rank, c.address], -c.order))
     shown = ", ".join(f"{c.interface} {c.address}" for c in cards.values())
-    ways = (
-        f"and the kernel sends by {sender.interface}"
-        if sender.interface != pick.interface
-        else "by which it also sends"
-    )
+    ways = f"but the kernel sends by {sender.interface}" if sender.interface != pick.interface else "and sends by it"
     yield Note(
         pick.node,
-        f"it has {len(cards)} interfaces in {network} ({shown}): NCCL listens on {pick.interface} {ways}. The kernel's"
+        f"it has {len(cards)} interfaces in {network} ({shown}): NCCL listens on {pick.interface}, {ways}. The kernel's"
         " routing decides what leaves where, not NCCL_SOCKET_IFNAME: the other card is of no use to NCCL",
         _one_subnet_each([*cards.values()], str(network)),
     )
+
+
+def _folded(notes: Sequence[Note]) -> Sequence[Note]:
+    """A cluster of one build has the same on every node: told in full of the first one."""
+    if len(notes) <= MOST_ALIKE:
+        return notes
+    others = listed([note.node or "" for note in notes[1:]])
+    return [notes[0], Note(None, f"several interfaces in one subnet, as {notes[0].node}: {others}", "as there")]
 
 
 def _leads_to_peers(candidate: Candidate, choice: Joint) -> bool:

@@ -91,7 +91,7 @@ class TestSharedSubnets:
         ]
         choice = by_proof(ABC[:2], machines, everything, sends_by=lambda at, _t: ["10.0.0.1", "10.0.0.3"][at])
         assert taken(choice) == ["10.0.0.1", "10.0.0.3"]
-        assert "NCCL listens on f by which it also sends" in choice.notes[0].text
+        assert "NCCL listens on f, and sends by it" in choice.notes[0].text
 
     def test_or_another_of_them_if_that_is_not_reached(self) -> None:
         machines = [
@@ -105,7 +105,7 @@ class TestSharedSubnets:
             sends_by=lambda at, _t: ["10.0.0.1", "10.0.0.3"][at],
         )
         assert taken(choice) == ["10.0.0.1", "10.0.0.2"]
-        assert "NCCL listens on e and the kernel sends by f" in choice.notes[0].text
+        assert "NCCL listens on e, but the kernel sends by f" in choice.notes[0].text
 
     def test_evidence_of_a_guess_alone_is_enough_for_it(self) -> None:
         guess = choose(ABC, TWO, None)
