@@ -163,7 +163,7 @@ def ping(
     deep: Annotated[
         bool, typer.Option("--deep", help="The same, and slow pairs again with the best nodes: node or link?")
     ] = False,
-    seconds: Annotated[float, typer.Option(help="Seconds a measurement.", min=0.1, max=60)] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Seconds a measurement.", min=0.1, max=30)] = 1.0,
     streams: Annotated[int, typer.Option(help="TCP connections a measurement.", min=1, max=16)] = 4,
     html: Annotated[Path | None, HTML] = None,
     json: Annotated[bool, JSON] = False,

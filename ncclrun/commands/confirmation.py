@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey, read_answer
-from ncclrun.diagnosis.names import name_problems
+from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import judge
 from ncclrun.diagnosis.paths import path_problems
 from ncclrun.model.errors import NcclrunError
@@ -111,7 +111,7 @@ class Confirmation:
             targets=peers,
             limit=PATH_SECONDS,
         )
-        own = {"node_rank": survey.ranks[at], "source": ends[at].address}
+        own = {"node_rank": survey.ranks[at], "source": ends[at].address, "tried": self._mtus()[at]}
         return read_answer(_PATHS, [{**path, **own} for path in answer["paths"]])
 
     def _take_paths(self, at: int, paths: tuple[Path, ...]) -> Iterator[Event]:
@@ -141,6 +141,9 @@ class Confirmation:
         peers = {self._endpoints[peer].address: survey.facts[peer].hostname for peer in sorted(survey.partners[at])}
         for problem in name_problems(survey.nodes[at].name, names, self._endpoints[at].address, own, peers):
             self._find(at, problem)
+        proxy = proxy_problem(survey.nodes[at].name, survey.facts[at].proxies, [end.address for end in self._endpoints])
+        if proxy is not None:
+            self._find(at, proxy)
 
     # --- NCCL
 

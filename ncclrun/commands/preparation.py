@@ -12,6 +12,7 @@ from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, unreac
 from ncclrun.commands.settling import findings_told, told, with_rdma
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
+from ncclrun.diagnosis.names import HARMLESS_CODES
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import (
     EXIT_NOT_STARTED,
@@ -186,7 +187,8 @@ class Preparation:
         findings = yield from Confirmation(survey, self._endpoints, settings).events()
         survey.close()
         yield from self._give_up(survey)
-        yield from findings_told(self.cluster.nodes, findings)
+        told_now = [finding for finding in findings if finding.problem.code not in HARMLESS_CODES]
+        yield from findings_told(self.cluster.nodes, told_now)
         if any(finding.problem.level == "error" for finding in findings):
             raise NotStarted(EXIT_NOT_STARTED)
         return plan

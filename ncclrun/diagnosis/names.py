@@ -13,6 +13,8 @@ SLOW = 1.0
 """Seconds of a look-up from which a start-up is felt to hang."""
 UNANSWERED = "no answer within"
 """How the node part words a look-up that was given up."""
+HARMLESS_CODES = frozenset(("name_unknown", "name_loopback", "name_foreign", "name_other_address", "proxy"))
+"""Problems that a launch does not mention: they are for who looks into the network."""
 HARMLESS = (
     "harmless for what ncclrun starts: NCCL and Gloo get their interface, the rendezvous an address. Programs that "
     "announce their host's name themselves (c10d rendezvous, MPI, Ray) are misled"

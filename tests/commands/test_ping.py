@@ -1,28 +1,108 @@
-"""Which nodes are to blame when no network joins all of them."""
+"""Which nodes are fit, and which are to blame when no network joins all of them."""
 
 from __future__ import annotations
 
-from ncclrun.commands.ping import _endpoints
-from tests.planning.makers import card, facts, node
+import pytest
+
+from ncclrun.commands.control import Control
+from ncclrun.commands.ping import Bandwidth, Ping
+from ncclrun.model.errors import HostError
+from ncclrun.model.events import Ended, Event, Failure, Judged, Pinged, Transferred
+from tests.commands.fakenet import FakeNet
+from tests.planning.makers import card, cluster
+
+THREE = {name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("abc", 1)}
 
 
-def test_a_node_outside_the_network_of_the_others_does_not_make_them_unfit() -> None:
-    nodes = tuple(node(name) for name in "abc")
-    found = {
-        0: facts("a", card("e", "10.0.0.1/24")),
-        1: facts("b", card("e", "10.0.0.2/24", up=False)),
-        2: facts("c", card("f", "10.0.0.3/24")),
+def pinged(net: FakeNet, bandwidth: Bandwidth | None = None) -> list[Event]:
+    return list(Ping(cluster(*net.nodes), net.transport, Control(), {}, bandwidth=bandwidth).events())
+
+
+def rows(events: list[Event]) -> dict[str, Pinged]:
+    return {event.node: event for event in events if isinstance(event, Pinged)}
+
+
+def end(events: list[Event]) -> tuple[int, str]:
+    assert isinstance(events[-1], Ended)
+    return events[-1].exit_code, events[-1].reason
+
+
+def test_nodes_that_reach_each_other_are_fit() -> None:
+    events = pinged(FakeNet(THREE))
+    assert {name: (row.fit, row.interface, row.address) for name, row in rows(events).items()} == {
+        "a": (True, "e0", "10.0.0.1"),
+        "b": (True, "e0", "10.0.0.2"),
+        "c": (True, "e0", "10.0.0.3"),
     }
-    endpoints, failure = _endpoints(nodes, found)
-    assert {rank: endpoint.interface for rank, endpoint in endpoints.items()} == {0: "e", 2: "f"}
-    assert failure is not None
-    assert failure.message.startswith("no usable address on b\n")
+    assert end(events) == (0, "all nodes are fit")
 
 
-def test_where_nobody_is_to_blame_there_is_no_choice() -> None:
-    nodes = tuple(node(name) for name in "ab")
-    found = {0: facts("a", card("e", "10.0.0.1/24")), 1: facts("b", card("e", "10.0.1.2/24"))}
-    endpoints, failure = _endpoints(nodes, found)
-    assert endpoints == {}
-    assert failure is not None
-    assert failure.nodes == ()
+def test_a_node_that_nobody_reaches_does_not_make_the_others_unfit() -> None:
+    events = pinged(FakeNet(THREE, lambda n, _s, p, _a: "timeout" if "b" in (n, p) else "reached"))
+    found = rows(events)
+    assert {name: row.fit for name, row in found.items()} == {"a": True, "b": False, "c": True}
+    assert {name: row.address for name, row in found.items()} == {"a": "10.0.0.1", "b": "", "c": "10.0.0.3"}
+    assert [problem.code for problem in found["b"].problems] == ["network"]
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert "b (e0 10.0.0.2)" in failure.message
+    assert end(events) == (1, "not fit: b")
+
+
+def test_where_nobody_is_to_blame_all_are_unfit() -> None:
+    apart = {name: (card("e0", f"10.0.{at}.1/24"),) for at, name in enumerate("ab", 1)}
+    events = pinged(FakeNet(apart, lambda *_: "no_network"))
+    assert [row.fit for row in rows(events).values()] == [False, False]
+    assert end(events)[0] == 1
+
+
+def test_a_host_that_does_not_answer_is_a_row_and_the_network_of_the_others_is_told() -> None:
+    net = FakeNet(THREE)
+    net.transport.nodes["c"] = HostError("refused", "c: connection refused", fix="start sshd")
+    events = pinged(net)
+    found = rows(events)
+    assert [found[name].fit for name in "abc"] == [True, True, False]
+    assert found["c"].problems[0].fix == "start sshd"
+    assert {event.node for event in events if isinstance(event, Judged) and event.verdict == "chosen"} == {"a", "b"}
+    assert end(events) == (1, "not fit: c")
+
+
+def test_one_answer_of_several_nodes_is_not_taken_for_a_network() -> None:
+    net = FakeNet(THREE)
+    for name in "bc":
+        net.transport.nodes[name] = HostError("refused", f"{name}: connection refused")
+    events = pinged(net)
+    assert (rows(events)["a"].fit, rows(events)["a"].address) == (True, "")
+
+
+def test_a_node_that_loses_its_senses_after_connecting_is_not_fit() -> None:
+    net = FakeNet(THREE)
+    net.fakes["b"].replies["facts"] = {"hostname": "b"}
+    found = rows(pinged(net))
+    assert [found[name].fit for name in "abc"] == [True, False, True]
+    assert "its facts make no sense" in found["b"].problems[0].message
+
+
+def test_nccl_that_takes_another_interface_is_a_problem_of_that_node() -> None:
+    net = FakeNet(THREE)
+    net.fakes["b"].replies["nccl"] = {
+        "library": "/l/libnccl.so.2",
+        "version": "2.27.5",
+        "result": 0,
+        "interface": "eth9",
+        "address": "192.168.0.9",
+        "lines": ["NCCL INFO Bootstrap: Using eth9:192.168.0.9<0>"],
+    }
+    found = rows(pinged(net))
+    assert [found[name].fit for name in "abc"] == [True, False, True]
+    assert "eth9" in found["b"].problems[0].message
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_every_pair_is_measured_both_ways(deep: bool) -> None:
+    events = pinged(FakeNet(THREE), Bandwidth(seconds=0.1, streams=1, deep=deep))
+    measured = [event for event in events if isinstance(event, Transferred)]
+    assert {(event.node, event.peer) for event in measured} == {
+        ("a", "b"), ("b", "a"), ("a", "c"), ("c", "a"), ("b", "c"), ("c", "b"),
+    }  # fmt: skip
+    assert {event.gbits for event in measured} == {8.0}
+    assert end(events)[0] == 0

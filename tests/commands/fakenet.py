@@ -1,0 +1,82 @@
+"""A network of scripted nodes: facts as given, and attempts that end as a rule says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ncclrun.model.cluster import Node
+from ncclrun.model.facts import Interface, NodeFacts
+from ncclrun.transport.fake import FakeNode, FakeTransport
+from tests.planning.makers import facts, node
+
+Rule = Callable[[str, "str | None", str, str], str]
+"""(who tries, from which source, whom, at which address) -> the outcome."""
+
+
+def all_reached(node_name: str, source: str | None, peer: str, address: str) -> str:
+    """The rule of a network in which everything works."""
+    return "reached"
+
+
+class FakeNet:
+    """Nodes by name with their interfaces; ``rule`` decides how each attempt ends."""
+
+    def __init__(self, cards: Mapping[str, tuple[Interface, ...]], rule: Rule = all_reached) -> None:
+        self.nodes: tuple[Node, ...] = tuple(node(name) for name in cards)
+        self.rule = rule
+        self.fakes = {name: self._fake(rank, facts(name, *own)) for rank, (name, own) in enumerate(cards.items())}
+        self.transport = FakeTransport(self.fakes)
+
+    def asked(self, name: str, what: str) -> list[dict[str, Any]]:
+        """The requests of that kind to one node."""
+        return [request for request in self.fakes[name].requests if request["do"] == what]
+
+    def _fake(self, rank: int, said: NodeFacts) -> FakeNode:
+        told = {key: value for key, value in asdict(said).items() if key not in ("clock_offset", "round_trip")}
+        names = {"hostname": said.hostname, "forward": {"question": said.hostname, "answers": _addresses(said)}}
+        return FakeNode(
+            {
+                "clock": lambda _request, _body: {"time": time.time()},
+                "facts": told,
+                "listen": lambda request, _body: {"listeners": _listeners(request), "failed": {}, "ssh_port": 22},
+                "unlisten": {},
+                "probe": lambda request, _body: {"links": list(self._links(rank, request))},
+                "paths": lambda request, _body: {"paths": [_path(request, target) for target in request["targets"]]},
+                "names": {**names, "reverse": []},
+                "nccl": {"library": ""},
+                "throughput": {"size": 1_000_000_000, "seconds": 1.0, "streams": 1},
+            },
+            hostname=said.hostname,
+            machine=said.machine,
+        )
+
+    def _links(self, rank: int, request: dict[str, Any]) -> Any:
+        for target in request["targets"]:
+            for source in target["sources"]:
+                peer, address = target["peer"], target["address"]
+                outcome = self.rule(self.nodes[rank].name, source, self.nodes[peer].name, address)
+                yield {
+                    "peer": peer,
+                    "address": address,
+                    "port": target["port"],
+                    "source": source,
+                    "outcome": outcome,
+                    "by": peer if outcome == "reached" else None,
+                    "seconds": 0.001,
+                    "local": "",
+                }
+
+
+def _addresses(said: NodeFacts) -> list[str]:
+    return [address.address for interface in said.interfaces for address in interface.addresses]
+
+
+def _listeners(request: dict[str, Any]) -> dict[str, Any]:
+    return {address: {"port": 40000, "extra": [40001], "udp": 40002} for address in request["addresses"]}
+
+
+def _path(request: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
+    return {"peer": target["peer"], "address": target["address"], "mtu": request["mtu"], "passed": target["ports"]}

@@ -1,0 +1,103 @@
+"""`resolve`: what it tells, what it ends with, and when it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ncclrun.commands.control import Control
+from ncclrun.commands.resolve import resolve
+from ncclrun.model.cluster import Node
+from ncclrun.model.errors import HostError
+from ncclrun.model.events import Ended, Event, Failure, Judged, Refused, Resolved, Unreachable, Written
+from ncclrun.model.plan import Endpoint
+from ncclrun.transport.fake import Request
+from tests.commands.fakenet import FakeNet
+from tests.planning.makers import card, cluster
+
+PAIR = {
+    "a": (card("e0", "10.0.0.1/24"), card("docker0", "172.17.0.1/16")),
+    "b": (card("f0", "10.0.0.2/24"), card("docker0", "172.17.0.1/16")),
+}
+
+
+class Pen:
+    """Writes nothing, and remembers what it was to write."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, str, str]] = []
+
+    def __call__(self, nodes: Sequence[Node], endpoints: Sequence[Endpoint]) -> Written:
+        self.written = [(n.name, e.interface, e.address) for n, e in zip(nodes, endpoints, strict=True)]
+        return Written(path="c.yaml", backup="c.yaml.bak", changes=())
+
+
+def resolved(net: FakeNet, write: Pen | None = None) -> list[Event]:
+    return list(resolve(cluster(*net.nodes), net.transport, Control(), {}, write=write))
+
+
+def end(events: list[Event]) -> tuple[int, str]:
+    assert isinstance(events[-1], Ended)
+    return events[-1].exit_code, events[-1].reason
+
+
+def test_every_candidate_has_a_verdict_and_every_node_an_endpoint() -> None:
+    events = resolved(FakeNet(PAIR))
+    verdicts = {
+        (e.node, e.interface): (e.verdict, e.reason) for e in events if isinstance(e, Judged) if "." in e.address
+    }
+    assert verdicts["a", "e0"][0] == verdicts["b", "f0"][0] == "chosen"
+    assert verdicts["a", "docker0"] == ("rejected", "container or VM bridge: ends in this host")
+    assert [(e.node, e.interface, e.address) for e in events if isinstance(e, Resolved)] == [
+        ("a", "e0", "10.0.0.1"),
+        ("b", "f0", "10.0.0.2"),
+    ]
+    assert end(events) == (0, "the network is proven")
+
+
+def test_it_writes_what_is_proven() -> None:
+    pen = Pen()
+    events = resolved(FakeNet(PAIR), pen)
+    assert pen.written == [("a", "e0", "10.0.0.1"), ("b", "f0", "10.0.0.2")]
+    assert any(isinstance(event, Written) for event in events)
+
+
+def test_without_a_network_it_tells_why_and_writes_nothing() -> None:
+    pen = Pen()
+    events = resolved(FakeNet(PAIR, lambda *_: "timeout"), pen)
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert "no answer" in failure.message
+    assert (end(events), pen.written) == ((3, "no network was found"), [])
+
+
+def test_an_error_of_one_node_ends_it_unproven_and_unwritten() -> None:
+    pen, net = Pen(), FakeNet(PAIR)
+    net.fakes["b"].replies["paths"] = lambda request, _body: {
+        "paths": [{"peer": 0, "address": "10.0.0.1", "mtu": 1400, "passed": [40001]}]
+    }
+    events = resolved(net, pen)
+    assert [event.node for event in events if isinstance(event, Refused)] == ["b"]
+    assert (end(events)[0], pen.written) == (3, [])
+
+
+def test_a_host_that_does_not_answer_ends_it() -> None:
+    net = FakeNet(PAIR)
+    net.transport.nodes["b"] = HostError("refused", "b: connection refused")
+    events = resolved(net)
+    assert [event.node for event in events if isinstance(event, Unreachable)] == ["b"]
+    assert end(events) == (255, "no answer from b")
+
+
+def test_a_node_that_is_lost_on_the_way_ends_it() -> None:
+    net = FakeNet(PAIR)
+    probe = net.fakes["a"].replies["probe"]
+    assert callable(probe)
+
+    def last_moment_of_b(request: Request, body: bytes) -> Mapping[str, Any]:
+        net.fakes["b"].die()
+        return probe(request, body)
+
+    net.fakes["a"].replies["probe"] = last_moment_of_b
+    events = resolved(net)
+    assert end(events) == (255, "no answer from b")
+    assert [event.node for event in events if isinstance(event, Refused)] == ["b"]
