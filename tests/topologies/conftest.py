@@ -27,7 +27,7 @@ def _bare3() -> Iterator[Cluster]:
     if reason := namespaces.why_not() or why_no_nccl():
         pytest.skip(reason)
     with Cluster(3, decoys=False) as cluster:
-        labs.take_data_network_away(cluster)
+        labs.make_bare(cluster)
         yield cluster
 
 

@@ -173,6 +173,17 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
         made.clear()
 
 
-def take_data_network_away(cluster: Cluster) -> None:
-    """What is left is each host's own link to the controller."""
+def make_bare(cluster: Cluster) -> None:
+    """Leaves each host its own link to the controller and nothing else.
+
+    What is sent from that link's address leaves by it or not at all, as policy routing has it on many machines: else
+    each test would wait until such packets are given up.
+    """
     ip([f"link del d{host.index}" for host in cluster.hosts], netns=f"ncclrun.{cluster.tag}.switch")
+    for host in cluster.hosts:
+        own = f"from {host.address}"
+        lines = [
+            f"rule add {own} to {host.address}/24 table main priority 100",
+            f"rule add {own} priority 101 unreachable",
+        ]
+        ip(lines, netns=f"ncclrun.{cluster.tag}.{host.index}")

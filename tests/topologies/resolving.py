@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ Plan = dict[int, tuple[str, str]]
 """Interface and address, by host."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Found:
     """What `ncclrun resolve --json` said."""
 
     done: Done
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"exit code {self.done.code}\n{self.said}\n{self.done.err}"
 
     @property
@@ -46,15 +45,21 @@ class Found:
             str(event) for event in self.done.events if event["event"] not in ("links", "connected", "run")
         )
 
-    def candidates(self, host: int) -> dict[str, Event]:
-        """The host's candidates by interface (of several addresses the last)."""
-        return {e["interface"]: e for e in self.done.of("candidate") if e["node_rank"] == host}
+    def judged(self, host: int, address: str) -> str:
+        """What became of an address, and why: ``rejected: interface has no carrier``."""
+        [found] = [e for e in self.done.of("candidate") if (e["node_rank"], e["address"]) == (host, address)]
+        return f"{found['verdict']}: {found['reason']}"
 
-    def links(self, host: int, peer: int) -> Iterator[Event]:
-        """All attempts of a host to reach another."""
-        for event in self.done.of("links"):
-            if event["node_rank"] == host:
-                yield from (link for link in event["links"] if link["peer"] == peer)
+    @property
+    def blame(self) -> str:
+        """The error without its table of all addresses, in which every node stands."""
+        return "\n".join(e["message"].partition("all addresses:")[0] for e in self.done.of("error"))
+
+    def outcome(self, host: int, address: str) -> str:
+        """How the host's attempt to reach that address ended, where the kernel chose the way."""
+        links = [link for e in self.done.of("links") if e["node_rank"] == host for link in e["links"]]
+        [found] = [link["outcome"] for link in links if (link["address"], link["source"]) == (address, None)]
+        return str(found)
 
     def path(self, host: int, peer: int) -> Event:
         """What fits through from one to the other."""

@@ -1,0 +1,42 @@
+"""64 hosts, each with a card that leads nowhere: every pair is proven, and the cost is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import cluster as namespaces
+from tests.cluster.cluster import Cluster
+from tests.topologies import lab as labs
+from tests.topologies.conftest import why_no_nccl
+from tests.topologies.lab import Lab
+from tests.topologies.resolving import Resolving
+
+pytestmark = pytest.mark.cluster
+
+COUNT = 64
+PAIRS = COUNT * (COUNT - 1)
+
+
+@pytest.fixture
+def many() -> Iterator[Lab]:
+    """So many hosts with the data network of the test cluster, and a dead card each."""
+    if reason := namespaces.why_not() or why_no_nccl():
+        pytest.skip(reason)
+    with Cluster(COUNT, decoys=False) as cluster, labs.lab(cluster) as lab:
+        lab.dead_end(["ens1"] * COUNT, [f"10.40.0.{host + 1}/24" for host in range(COUNT)], mtu=9000)
+        yield lab
+
+
+def test_all_pairs_of_64_are_proven_and_dead_cards_are_passed_over(many: Lab, tmp_path: Path) -> None:
+    resolving = Resolving(many, tmp_path)
+    found = resolving()
+    found.is_the_plan({host.index: (host.data_interface, host.data_address) for host in many.hosts})
+    [probed] = found.done.of("probed")
+    assert (probed["nodes"], probed["pairs"], probed["scheme"]) == (COUNT, PAIRS, "all pairs")
+    # Three addresses (SSH's, the dead card's, the good one), tried from each of the three and as the kernel routes.
+    assert probed["connections"] == PAIRS * 3 * 4
+    # Only the good address answers, to its like and to what the kernel sends.
+    assert probed["reached"] == PAIRS * 2
