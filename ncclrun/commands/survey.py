@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from ncclrun.commands.control import Control
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, PlanError
-from ncclrun.model.events import Event, Linked, Probed
+from ncclrun.model.events import Event, Linked, Probed, Probing
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence, Link
 from ncclrun.model.plan import Endpoint
@@ -126,6 +126,7 @@ class Survey:
         yield from self._listen(addresses)
         places = [self._probed(at) for at in range(len(self.participants))]
         wanted = [targets(at, places, self.partners[at]) for at in range(len(places))]
+        pairs = len({(at, target.peer) for at, row in enumerate(wanted) for target in row})
         links: list[Link] = []
 
         def question(at: int, session: Session) -> tuple[Link, ...]:
@@ -139,11 +140,15 @@ class Survey:
             )
             return self._links(at, answer)
 
+        yield Probing(
+            nodes=len(self.participants),
+            pairs=pairs,
+            connections=sum(len(target.sources) for row in wanted for target in row),
+        )
         for at, found in self.ask(question):
             links += map(self._inward, found)
             one = self.participants[at]
             yield Linked(node=one.node.name, node_rank=one.node_rank, links=found)
-        pairs = [(at, target.peer) for at, row in enumerate(wanted) for target in row]
         evidence = Evidence(
             nodes=len(self.participants),
             links=tuple(links),
@@ -152,7 +157,7 @@ class Survey:
         )
         yield Probed(
             nodes=evidence.nodes,
-            pairs=len(set(pairs)),
+            pairs=pairs,
             connections=len(links),
             reached=sum(link.ok for link in links),
             seconds=evidence.seconds,

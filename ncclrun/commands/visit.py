@@ -10,7 +10,7 @@ from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink
 from ncclrun.commands.survey import Participant
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import HostError, NcclrunError
-from ncclrun.model.events import Connected, Event, Problem, Unreachable
+from ncclrun.model.events import Connected, Connecting, Event, Problem, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
@@ -39,7 +39,8 @@ class Visit:
             session.close()
 
     def events(self) -> Iterator[Event]:
-        """Connected and Unreachable, as they come; then all facts are there. Raises Interrupted."""
+        """Connecting, Connected and Unreachable as they come; then all facts are there. Raises Interrupted."""
+        yield Connecting(nodes=tuple(node.name for node in self.nodes))
         sink = inbox_sink(self.nodes, Inbox())
         for event in connect(self.nodes, self._transport, sink, self._control, self._sessions):
             if isinstance(event, Connected):

@@ -27,6 +27,14 @@ class RunCreated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Connecting:
+    """All nodes are being called, by `ping` and `resolve`; names in order of node_rank."""
+
+    event: ClassVar[str] = "connecting"
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Connected:
     """A node answers; ``seconds`` from the first packet to the node part's first word."""
 
@@ -67,6 +75,18 @@ class Resolved:
     address: str
     why: str
     hca: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probing:
+    """The nodes begin to try each other's addresses; `links` follow as each is done, then `probed`."""
+
+    event: ClassVar[str] = "probing"
+    nodes: int
+    pairs: int
+    """Directed pairs of nodes that are to be tried."""
+    connections: int
+    """Attempts to come."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -360,6 +380,7 @@ class Pinged:
 
 Event = (
     RunCreated
+    | Connecting
     | Connected
     | Unreachable
     | Resolved
@@ -374,6 +395,7 @@ Event = (
     | Ended
     | Failure
     | Pinged
+    | Probing
     | Probed
     | Linked
     | Judged
