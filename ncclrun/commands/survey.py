@@ -25,6 +25,8 @@ from ncclrun.transport.session import Session
 
 ATTEMPT_SECONDS = 2.5
 """Until an address counts as dead: SYNs go out at 0 and 1 s."""
+PATIENT_SECONDS = 6.0
+"""The same for a second look, before nothing is said to work: SYNs go out at 0, 1 and 3 s."""
 ASK_TIMEOUT = 60.0
 """Seconds for the answer to one request; what it may take is bounded by the node itself."""
 EXTRA_PORTS = 3
@@ -110,6 +112,14 @@ class Survey:
         if not all(addresses):  # some node has nothing to try
             return choose(self.nodes, self.facts, None)
         self.evidence = yield from self.prove(addresses)
+        if self.failed:
+            return choose(self.nodes, self.facts, None)
+        try:
+            return choose(self.nodes, self.facts, self.evidence)
+        except PlanError:
+            if not any(link.outcome == "timeout" for link in self.evidence.links):
+                raise
+        self.evidence = yield from self._again(self.evidence)
         return choose(self.nodes, self.facts, None if self.failed else self.evidence)
 
     def part(self, places: Sequence[int]) -> Survey:
@@ -126,6 +136,34 @@ class Survey:
         yield from self._listen(addresses)
         places = [self._probed(at) for at in range(len(self.participants))]
         wanted = [targets(at, places, self.partners[at]) for at in range(len(places))]
+        links = yield from self._try(wanted, ATTEMPT_SECONDS, scheme(len(places)))
+        return Evidence(nodes=len(places), links=links, seconds=time.monotonic() - began, partners=self.partners)
+
+    def _again(self, evidence: Evidence) -> Generator[Event, None, Evidence]:
+        """What gave no answer is tried once more, for longer, before it is held against anybody: a busy node or a lost
+        packet is no dead network."""
+        began = time.monotonic()
+        silent: dict[tuple[int, int, str], list[str | None]] = {}
+        for link in evidence.links:
+            if link.outcome == "timeout":
+                silent.setdefault((link.node_rank, link.peer, link.address), []).append(link.source)
+        wanted = [
+            tuple(Target(peer, address, tuple(s)) for (node, peer, address), s in silent.items() if node == at)
+            for at in range(len(self.participants))
+        ]
+        links = yield from self._try(wanted, PATIENT_SECONDS, f"what gave no answer, for {PATIENT_SECONDS:.0f} s")
+        later = {(link.node_rank, link.peer, link.address, link.source): link for link in links}
+        return replace(
+            evidence,
+            links=tuple(later.get((k.node_rank, k.peer, k.address, k.source), k) for k in evidence.links),
+            seconds=evidence.seconds + time.monotonic() - began,
+        )
+
+    def _try(
+        self, wanted: Sequence[Sequence[Target]], limit: float, which: str
+    ) -> Generator[Event, None, tuple[Link, ...]]:
+        """All nodes make their attempts at once; ``wanted`` by place, ``limit`` seconds an attempt."""
+        began = time.monotonic()
         pairs = len({(at, target.peer) for at, row in enumerate(wanted) for target in row})
         links: list[Link] = []
 
@@ -136,7 +174,7 @@ class Survey:
                 token=self.token,
                 node_rank=self.ranks[at],
                 targets=[self._target(target) for target in wanted[at]],
-                limit=ATTEMPT_SECONDS,
+                limit=limit,
             )
             return self._links(at, answer)
 
@@ -149,21 +187,15 @@ class Survey:
             links += map(self._inward, found)
             one = self.participants[at]
             yield Linked(node=one.node.name, node_rank=one.node_rank, links=found)
-        evidence = Evidence(
-            nodes=len(self.participants),
-            links=tuple(links),
-            seconds=time.monotonic() - began,
-            partners=self.partners,
-        )
         yield Probed(
-            nodes=evidence.nodes,
+            nodes=len(self.participants),
             pairs=pairs,
             connections=len(links),
             reached=sum(link.ok for link in links),
-            seconds=evidence.seconds,
-            scheme=scheme(evidence.nodes),
+            seconds=time.monotonic() - began,
+            scheme=which,
         )
-        return evidence
+        return tuple(links)
 
     def reach(
         self, address: str, port: int, token: str, endpoints: Sequence[Endpoint]

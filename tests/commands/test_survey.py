@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import Any, TypeVar
 
@@ -89,6 +90,33 @@ def test_a_network_that_nobody_proves_is_refused_with_the_node_to_blame(control:
         with pytest.raises(PlanError, match=r"c \(e0 10\.0\.0\.3\)") as caught:
             outcome(survey.choose())
         assert caught.value.nodes == ("c",)
+
+
+def test_what_gave_no_answer_is_asked_once_more_before_it_is_held_against_a_node(control: Control) -> None:
+    tried: Counter[tuple[str, str | None, str]] = Counter()
+
+    def slow(name: str, source: str | None, peer: str, address: str) -> str:
+        tried[name, source, address] += 1
+        return "reached" if name == "a" or tried[name, source, address] > 1 else "timeout"
+
+    one = {name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("ab", 1)}
+    net = FakeNet(one, slow)
+    for survey in surveyed(net, control):
+        events, choice = outcome(survey.choose(everything=True))
+        assert addresses(choice) == ["10.0.0.1", "10.0.0.2"]
+        assert survey.evidence is not None
+        assert all(link.ok for link in survey.evidence.links)
+    assert [(e.connections, e.reached) for e in events if isinstance(e, Probed)] == [(4, 2), (2, 2)]
+    assert [request["limit"] for request in net.asked("b", "probe")] == [2.5, 6.0]
+
+
+def test_a_refusal_is_no_silence_and_is_not_asked_again(control: Control) -> None:
+    one = {name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("ab", 1)}
+    net = FakeNet(one, lambda *_: "refused")
+    for survey in surveyed(net, control):
+        with pytest.raises(PlanError):
+            outcome(survey.choose(everything=True))
+    assert len(net.asked("a", "probe")) == 1
 
 
 def test_one_machine_has_nothing_to_prove(control: Control) -> None:
