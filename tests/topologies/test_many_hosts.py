@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,23 @@ PAIRS = COUNT * (COUNT - 1)
 
 
 @pytest.fixture
-def many() -> Iterator[Lab]:
+def room_for_neighbours() -> Iterator[None]:
+    """All hosts of the test share one kernel and its table of neighbours, which is made for one machine."""
+    settings = [Path(f"/proc/sys/net/ipv4/neigh/default/gc_thresh{number}") for number in (1, 2, 3)]
+    if not all(os.access(path, os.W_OK) for path in settings):
+        pytest.skip(
+            "64 hosts need a larger table of neighbours (net.ipv4.neigh.default.gc_thresh3) than may be set here"
+        )
+    before = [path.read_text() for path in settings]
+    for path in settings:
+        path.write_text(f"{PAIRS * 8}")
+    yield
+    for path, text in zip(settings, before, strict=True):
+        path.write_text(text)
+
+
+@pytest.fixture
+def many(room_for_neighbours: None) -> Iterator[Lab]:
     """So many hosts with the data network of the test cluster, and a dead card each."""
     if reason := namespaces.why_not() or why_no_nccl():
         pytest.skip(reason)
