@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -145,6 +145,7 @@ class Launch:
                     "node": dump(replace(node.node, launch=bare), mode="json"),
                     "first_rank": node.first_rank,
                     "nproc": node.nproc,
+                    "endpoint": asdict(node.endpoint),
                     "boot_id": self._preparation.facts[node.node_rank].boot_id,
                     "clock_offset": self._preparation.facts[node.node_rank].clock_offset,
                 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
@@ -12,8 +13,10 @@ from ncclrun.commands.history import LogSink, LogWriter, NoLogs, RunDir
 from ncclrun.commands.logs import run_nodes
 from ncclrun.commands.probe import Inbox, connect, inbox_sink, reopen
 from ncclrun.diagnosis.outcome import first_failure
+from ncclrun.diagnosis.watch import NcclWatch
 from ncclrun.model.errors import EXIT_UNREACHABLE
 from ncclrun.model.events import Ended, Event, Log, RunCreated, Unreachable
+from ncclrun.model.plan import Endpoint
 from ncclrun.transport.base import Transport
 from ncclrun.transport.session import Session
 
@@ -111,6 +114,7 @@ def _rejoin(
             token=str(record["token"]),
             tail=0 if how is not None else None,
             settle=SETTLE,
+            watch=NcclWatch({rank: Endpoint(**row["endpoint"]) for rank, row in _with_endpoint(record["nodes"])}),
         )
         if how is not None:
             yield from follower.stop_all("ncclrun stop", "kill" if how == "kill" else "term")
@@ -141,6 +145,11 @@ def _rejoin(
         victims=outcome.victims,
         directory=str(run.path),
     )
+
+
+def _with_endpoint(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The nodes of the record whose network is in it; in one of an older version it is not."""
+    return ((rank, row) for rank, row in enumerate(rows) if "endpoint" in row)
 
 
 def _ended_at(members: list[Member]) -> float:
