@@ -182,6 +182,7 @@ class Survey:
             nodes=len(self.participants),
             pairs=pairs,
             connections=sum(len(target.sources) for row in wanted for target in row),
+            scheme=which,
         )
         for at, found in self.ask(question):
             links += map(self._inward, found)

@@ -87,6 +87,8 @@ class Probing:
     """Directed pairs of nodes that are to be tried."""
     connections: int
     """Attempts to come."""
+    scheme: str
+    """As in `probed`: ``all pairs``, …"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
