@@ -10,8 +10,8 @@ from typing import Literal
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.words import about, names
 
-FEW = 3
-"""So many nodes with the same each have their own words: the fix has their own addresses."""
+_ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
+"""IPv4 or IPv6, as it stands in a sentence."""
 NAMED = 8
 """Names of the others."""
 
@@ -25,6 +25,7 @@ class Finding:
     text: str
     fix: str
     host: str = ""
+    hostname: str = ""
 
     @property
     def told(self) -> str:
@@ -32,38 +33,45 @@ class Finding:
         return about(self.node, self.text, self.host) if self.node else self.text
 
     @property
-    def kind(self) -> tuple[str, str]:
-        """Alike for nodes whose words differ by their names alone."""
-        if not self.node:
-            return self.level, self.text
-        own = "|".join(re.escape(name) for name in (self.node, self.host) if name)
-        return self.level, re.sub(rf"(?<![\w.-])(?:{own})(?![\w-])", "…", self.text)
+    def kind(self) -> tuple[str, ...]:
+        """Alike for nodes that differ by their names alone; of warnings and fixes by their addresses, too.
+
+        Which address an error is about is never left out.
+        """
+        text = _ADDRESS.sub("…", self._nameless(self.text)) if self.level == "warning" else self._nameless(self.text)
+        return self.level, text, _ADDRESS.sub("…", self._nameless(self.fix))
+
+    def _nameless(self, text: str) -> str:
+        own = "|".join(re.escape(name) for name in (self.node, self.host, self.hostname) if name)
+        return re.sub(rf"(?<![\w.-])(?:{own})(?![\w-])", "…", text) if self.node else text
 
 
-def fold(findings: Iterable[Finding]) -> list[tuple[Finding, list[str]]]:
-    """Each with the names of those nodes that have the same; the order is that of the first ones."""
-    kinds: dict[tuple[str, str], list[Finding]] = {}
+Folded = tuple[Finding, list[Finding]]
+"""The first of its kind, and those of other nodes that are like it."""
+
+
+def fold(findings: Iterable[Finding]) -> list[Folded]:
+    """The order is that of the first ones."""
+    kinds: dict[tuple[str, ...], list[Finding]] = {}
     for finding in dict.fromkeys(findings):
         kinds.setdefault(finding.kind, []).append(finding)
-    folded: list[tuple[Finding, list[str]]] = []
-    for alike in kinds.values():
-        if len(alike) > FEW:
-            folded.append((alike[0], [finding.node for finding in alike[1:] if finding.node]))
-        else:
-            folded += [(finding, []) for finding in alike]
-    return folded
+    return [(alike[0], [other for other in alike[1:] if other.node]) for alike in kinds.values()]
 
 
 def notes(findings: Iterable[Finding]) -> list[Note]:
     """Problems and fixes to be told."""
     told: list[Note] = []
-    for finding, others in fold(findings):
-        told += problem(finding.level, finding.told, finding.fix)
-        if others:
-            told.append(Note("more", same_on(others)))
+    for folded in fold(findings):
+        told += problem(folded[0].level, folded[0].told, folded[0].fix)
+        if others := same_on(folded):
+            told.append(Note("more", others))
     return told
 
 
-def same_on(others: list[str]) -> str:
-    """``the same on gpu2, gpu3, gpu4, gpu5 and 12 more``."""
-    return f"the same on {names(others, NAMED)}"
+def same_on(folded: Folded) -> str:
+    """``the same on gpu2, gpu3 and 12 more``, ``likewise on gpu2, gpu3: their own address and name``; "" for none."""
+    first, others = folded
+    nodes = names([other.node for other in others if other.node], NAMED)
+    if not nodes or all(other.fix == first.fix for other in others):
+        return nodes and f"the same on {nodes}"
+    return f"likewise on {nodes}: {'their' if len(others) > 1 else 'its'} own address and name"

@@ -225,9 +225,9 @@ def _tried(pairs: Sequence[Pair]) -> int:
 
 
 def _address(group: Sequence[Pair]) -> str:
-    """What was tried, if it is one address."""
-    addresses = {pair.link.address for pair in group if pair.link is not None}
-    return addresses.pop() if len(addresses) == 1 else ""
+    """What was tried, if it is the same for all."""
+    addresses = {pair.addresses for pair in group}
+    return names(addresses.pop(), 2) if len(addresses) == 1 else ""
 
 
 def _speeds(seen: Seen, pairs: Sequence[Pair], width: int | None) -> str:

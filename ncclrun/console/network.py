@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import Seen
-from ncclrun.console.resolved import conclusion_text, resolved_text
-from ncclrun.model.events import Ended, Event, Failure, Pinged, RunCreated, Warn, Written
+from ncclrun.console.resolved import candidates_text, conclusion_text, resolved_text
+from ncclrun.model.events import Ended, Event, Pinged, RunCreated, Warn, Written
 
 
 class NetworkBoard:
@@ -25,17 +25,17 @@ class NetworkBoard:
     def due(self, event: Event, width: int | None) -> str:
         """What `resolve` has to show before this event is; "" otherwise, and the second time.
 
-        Where no choice came about the error tells the candidates; who reaches whom then follows at the end.
+        Where no network was found that comes between the error and, at the end, what mends it.
         """
-        last = isinstance(event, (Failure, Written, Ended)) or (isinstance(event, Warn) and bool(self._seen.resolved))
-        known = self._seen.candidates or (self._seen.linked and isinstance(event, Ended))
-        if self._silent or not last or not known:
+        last = isinstance(event, (Written, Ended)) or (isinstance(event, Warn) and bool(self._seen.resolved))
+        if self._silent or not last or not (self._seen.candidates or self._seen.linked):
             return ""
         self._silent = True
-        return resolved_text(self._seen, width)
+        text = resolved_text(self._seen, width)
+        return text if width is not None else text.lstrip("\n")
 
     def below_ping(self, width: int | None) -> str:
-        """The matrix and what it comes to, as lines; "" where nothing was probed."""
-        if not self._seen.linked:
-            return ""
-        return matrix_text(self._seen, width) + conclusion_text(self._seen, width)
+        """The matrix and what it comes to, as lines; "" where nothing was probed. Without a network all addresses."""
+        candidates = candidates_text(self._seen.candidates, width) if self._seen.failed else ""
+        matrix = matrix_text(self._seen, width) if self._seen.linked else ""
+        return matrix + "\n" * bool(candidates) + candidates + conclusion_text(self._seen, width)

@@ -11,6 +11,7 @@ from string import Template
 from ncclrun.console.findings import Finding, fold, same_on
 from ncclrun.console.heat import Metric, metrics
 from ncclrun.console.heatmap import DENSE, MOST, heatmap, looks
+from ncclrun.console.leftout import left_out_text, split
 from ncclrun.console.markup import block_of, table_of, text_of
 from ncclrun.console.matrix import SYMBOLS, speed
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
@@ -18,12 +19,14 @@ from ncclrun.console.resolved import conclusion_lines
 from ncclrun.console.sanitize import one_line
 from ncclrun.console.words import count, duration, moment, shell_word
 from ncclrun.model.errors import UsageError
-from ncclrun.model.events import Connected, Ended, Event, Failure, Pinged, Refused, Unreachable, Warn
+from ncclrun.model.events import Connected, Ended, Event, Failure, Judged, Pinged, Refused, Unreachable, Warn
 
 WORST = 40
 """Pairs in the table of the worst."""
 OPEN = 64
 """Candidates that are shown without being asked for."""
+
+_VERDICTS = ("chosen", "usable", "rejected")
 
 
 class _Page(Template):
@@ -85,19 +88,23 @@ def _verdict(events: Iterable[Event]) -> str:
 def _messages(events: Iterable[Event]) -> str:
     """Errors and warnings, each with what mends it."""
     said: list[Finding] = []
+    told = ""
     for event in events:
         if isinstance(event, Failure):
+            told = event.fix
             said.append(Finding("error", None, event.message, event.fix))
         elif isinstance(event, Warn):
             said.append(Finding("warning", event.node, event.text, event.fix))
         elif isinstance(event, (Unreachable, Refused)):
             said.append(Finding("error", event.node, event.message, event.fix))
         elif isinstance(event, Pinged):
-            said += [Finding(found.level, event.node, found.message, found.fix) for found in event.problems]
+            for found in event.problems:
+                fix = found.fix if found.fix != told else ""
+                said.append(Finding(found.level, event.node, found.message, fix, hostname=event.hostname))
     blocks = [
         f'<li class="{one.level}"><b>{one.level}</b> <pre>{block_of(one.told)}</pre>'
         + (f'<p class="fix"><b>fix</b> <code>{block_of(one.fix)}</code></p>' if one.fix else "")
-        + (f"<p>{text_of(same_on(others))}</p>" if others else "")
+        + (f"<p>{text_of(same_on((one, others)))}</p>" if others else "")
         + "</li>"
         for one, others in fold(said)
     ]
@@ -169,13 +176,21 @@ def _nodes(seen: Seen, events: Iterable[Event]) -> str:
 
 
 def _candidates(seen: Seen) -> str:
+    """Those that nobody looks for behind a click, and all of them where they are many."""
     if not seen.candidates:
         return ""
-    rows = sorted(seen.candidates, key=lambda row: (row.node_rank, ("chosen", "usable", "rejected").index(row.verdict)))
-    cells = [[row.node, row.interface, f"{row.address}/{row.prefix}", row.verdict, row.reason] for row in rows]
-    table = table_of(("node", "interface", "address", "verdict", "reason"), cells, [row.verdict for row in rows])
+    rows, folded = split(sorted(seen.candidates, key=lambda row: (row.node_rank, _VERDICTS.index(row.verdict))))
     opened = " open" if len(rows) <= OPEN else ""
-    return f"<details{opened}><summary><h2>{count(len(rows), 'candidate')}</h2></summary>{table}</details>"
+    text = f"<details{opened}><summary><h2>{count(len(rows), 'candidate')}</h2></summary>{_judged(rows)}</details>"
+    if not folded:
+        return text
+    left_out = left_out_text(folded, len({row.node_rank for row in seen.candidates}))
+    return f"{text}<details><summary>{text_of(left_out)}</summary>{_judged(folded)}</details>"
+
+
+def _judged(rows: Sequence[Judged]) -> str:
+    cells = [[row.node, row.interface, f"{row.address}/{row.prefix}", row.verdict, row.reason] for row in rows]
+    return table_of(("node", "interface", "address", "verdict", "reason"), cells, [row.verdict for row in rows])
 
 
 # --- for the script

@@ -10,6 +10,7 @@ from ncclrun.console.words import moment, names
 from ncclrun.model.events import (
     Connected,
     Event,
+    Failure,
     Judged,
     Linked,
     NcclSays,
@@ -86,6 +87,8 @@ class Pair:
     """The attempt that decided."""
     path: Path | None = None
     gbits: float | None = None
+    addresses: tuple[str, ...] = ()
+    """Where the attempts that came to this went: several where none of the peer's addresses was chosen."""
 
     @property
     def seconds(self) -> float | None:
@@ -100,13 +103,16 @@ class Seen:
         self.names: dict[int, str] = {}
         """By node_rank."""
         self.probed: Probed | None = None
-        self.candidates: list[Judged] = []
+        self.failed = False
+        """No network joins all nodes."""
+        self._candidates: dict[tuple[int, str, str], Judged] = {}
         self.resolved: dict[int, Resolved] = {}
         self.nccl: dict[int, NcclSays] = {}
         self.paths: dict[tuple[int, int], Path] = {}
         self.transfers: dict[tuple[str, str], Transferred] = {}
         """The last measurement of each directed pair, by names."""
-        self._links: dict[tuple[int, int], list[Link]] = {}
+        self._links: dict[tuple[int, int], dict[tuple[str | None, str], Link]] = {}
+        """Of each directed pair, by source and address: what is tried once more counts as it went then."""
         for event in events:
             self.add(event)
 
@@ -118,9 +124,11 @@ class Seen:
             self.probed = event
         elif isinstance(event, Linked):
             for link in event.links:
-                self._links.setdefault((link.node_rank, link.peer), []).append(link)
+                self._links.setdefault((link.node_rank, link.peer), {})[link.source, link.address] = link
         elif isinstance(event, Judged):
-            self.candidates.append(event)
+            self._candidates[event.node_rank, event.interface, event.address] = event  # the last verdict counts
+        elif isinstance(event, Failure):
+            self.failed = True
         elif isinstance(event, Resolved):
             self.resolved[event.node_rank] = event
         elif isinstance(event, NcclSays):
@@ -129,6 +137,11 @@ class Seen:
             self.paths[event.path.node_rank, event.path.peer] = event.path
         elif isinstance(event, Transferred):
             self.transfers[event.node, event.peer] = event
+
+    @property
+    def candidates(self) -> list[Judged]:
+        """All addresses with what became of them."""
+        return list(self._candidates.values())
 
     @property
     def ranks(self) -> list[int]:
@@ -155,8 +168,9 @@ class Seen:
         found = {}
         for rank in self.ranks:
             for peer in self.ranks:
-                links = self._links.get((rank, peer), [])
-                state, words, link = self._judge(links, addresses.get(rank), addresses.get(peer), interfaces)
+                links = list(self._links.get((rank, peer), {}).values())
+                chosen = addresses.get(peer)
+                state, words, link = self._judge(links, addresses.get(rank), chosen, interfaces)
                 path = self.paths.get((rank, peer))
                 if state == "ok" and path is not None:
                     state, words = _fits(path, path.tried or widest[rank], words)
@@ -166,7 +180,8 @@ class Seen:
                 gbits = None if transfer is None else transfer.gbits
                 if rank == peer:
                     state, words = "self", ""
-                found[rank, peer] = Pair(rank, peer, state, words, link, path, gbits)
+                where = _where(links, link, chosen)
+                found[rank, peer] = Pair(rank, peer, state, words, link, path, gbits, where)
         return found
 
     def _judge(
@@ -228,6 +243,14 @@ def _fits(path: Path, wanted: int, words: str) -> tuple[State, str]:
 
 def _nearest(links: Sequence[Link]) -> Link:
     return min(links, key=lambda link: (_NEAREST.index(link.outcome), link.seconds or 0.0, link.source is not None))
+
+
+def _where(links: Sequence[Link], decisive: Link | None, chosen: str | None) -> tuple[str, ...]:
+    if decisive is None:
+        return ()
+    if decisive.ok or decisive.address == chosen:
+        return (decisive.address,)
+    return tuple(dict.fromkeys(link.address for link in links if link.outcome == decisive.outcome))
 
 
 def worst_first(pairs: Sequence[Pair]) -> list[Pair]:

@@ -37,13 +37,14 @@ class PingBoard:
         return table_text(HEADS, rows, width=width, styles=styles, spare=SPARE) if answers else ""
 
     def verdict(self) -> list[Note]:
-        """Every problem and how many nodes are fit; [] without answers."""
+        """Every problem, errors last, and how many nodes are fit; [] without answers."""
         answers = [self._answers[at] for at in sorted(self._answers)]
-        told = notes(
-            Finding(found.level, answer.node, found.message, found.fix, answer.host)
+        found = [
+            Finding(problem.level, answer.node, problem.message, problem.fix, answer.host, answer.hostname)
             for answer in answers
-            for found in answer.problems
-        )
+            for problem in answer.problems
+        ]
+        told = notes(sorted(found, key=lambda finding: finding.level == "error"))
         fit = sum(answer.fit for answer in answers)
         if fit == len(answers):
             return [*told, Note("good", f"all {count(fit, 'node')} fit")] if answers else []

@@ -54,4 +54,4 @@ class PlainView:
 
     def close(self) -> None:
         """Says what ping found, and what was held back."""
-        self._stderr.write(render([*self._progress.held(), *self._board.verdict()], colors=False))
+        self._stderr.write(render([*self._progress.rest(), *self._board.verdict()], colors=False))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ncclrun.console.findings import Finding, notes
-from ncclrun.console.matrix import speed
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words
+from ncclrun.console.stages import NetworkStages
 from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, names, place, size
 from ncclrun.model.events import (
     CodeSent,
@@ -17,6 +17,7 @@ from ncclrun.model.events import (
     Failure,
     NcclSays,
     NodeState,
+    Pinged,
     Planned,
     Prepared,
     Probed,
@@ -24,7 +25,6 @@ from ncclrun.model.events import (
     Resolved,
     RunCreated,
     Stopping,
-    Transferred,
     Unreachable,
     Warn,
     Written,
@@ -46,7 +46,10 @@ class Progress:
         self._resolved: dict[int, Resolved] = {}
         self._probed: Probed | None = None
         self._nccl: dict[int, NcclSays] = {}
-        self._transfers: list[Transferred] = []
+        self._stages = NetworkStages(clock)
+        self._hostnames: dict[str, str] = {}
+        self._remedy = ""
+        """What mends the lack of a network: said last, below all that was seen of it."""
         self._states: dict[str, str] = {}
         self._resumed = False
         self._missing = 0
@@ -61,8 +64,8 @@ class Progress:
             Probed: self._proven,
             Resolved: self._chosen,
             NcclSays: self._asked,
-            Transferred: self._transferred,
             Written: self._written,
+            Pinged: self._pinged,
             Planned: self._planned,
             CodeSent: self._code,
             Prepared: self._prepared,
@@ -75,29 +78,36 @@ class Progress:
 
     def note(self, event: Event) -> list[Note]:
         """What to say about the event; [] for most."""
+        self._stages.add(event)
         if isinstance(event, (Unreachable, Refused)):
             self._missing += 1
             self._done(event.node)
             self._told.append(event)
             return []
         if isinstance(event, Warn) and self._probed is not None and not self._nodes:
-            self._warned.append(Finding("warning", event.node, event.text, event.fix))
+            own = self._hostnames.get(event.node or "", "")
+            self._warned.append(Finding("warning", event.node, event.text, event.fix, hostname=own))
             return []
         handler = self._handlers.get(type(event))
         return [*self.held(), *(handler(event) if handler else [])]
 
     def held(self) -> list[Note]:
-        """What waited for more of its kind; also to be told when no event follows."""
+        """What waited for more of its kind; errors last, so that they stand at the bottom of the screen."""
         warned, self._warned = notes(self._warned), []
-        return [*self._absent(), *warned]
+        return [*warned, *self._absent()]
+
+    def rest(self) -> list[Note]:
+        """All that still waits, to be told when no event follows."""
+        remedy, self._remedy = self._remedy, ""
+        return [*self.held(), *([Note("fix", remedy)] if remedy else [])]
 
     def live(self) -> str:
         """``connecting 3/4: waiting for gpu7 (4 s)``; "" when nothing is being waited for."""
-        waited = self._clock() - self._since
-        if self._phase == "bandwidth":
-            return self._bandwidth(waited)
+        if stage := self._stages.live():
+            return stage
         if not self._phase or not self._waiting:
             return ""
+        waited = self._clock() - self._since
         if self._phase == "asking":
             return f"asking {names(self._waiting)} for their interfaces, GPUs and Python ({waited:.0f} s)"
         if self._phase == "stopping":
@@ -126,6 +136,7 @@ class Progress:
         return [Note("info", f"run {event.run_id} on {event.cluster}: {count(event.nnodes, 'node')}")]
 
     def _connected(self, event: Connected) -> list[Note]:
+        self._hostnames[event.node] = event.hostname
         if not self._done(event.node):
             return []
         if self._missing:
@@ -189,21 +200,11 @@ class Progress:
 
     # --- the network alone
 
-    def _transferred(self, event: Transferred) -> list[Note]:
-        if self._phase != "bandwidth":
-            self._enter("bandwidth", [])
-        self._transfers.append(event)
+    def _pinged(self, event: Pinged) -> list[Note]:
+        """A remedy that stands at a node is not said again."""
+        if any(found.fix == self._remedy for found in event.problems):
+            self._remedy = ""
         return []
-
-    def _bandwidth(self, waited: float) -> str:
-        """``bandwidth: round 3, 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s (12 s)``."""
-        done = [(event.gbits, event) for event in self._transfers if event.gbits is not None]
-        slowest = ""
-        if done:
-            gbits, event = min(done, key=lambda pair: pair[0])
-            slowest = f", {event.node} -> {event.peer} the slowest at {speed(gbits)} Gbit/s"
-        measured = count(len(self._transfers), "pair")
-        return f"bandwidth: round {self._transfers[-1].round}, {measured} measured{slowest} ({waited:.0f} s)"
 
     def _written(self, event: Written) -> list[Note]:
         changes = "".join(f"\n  {change}" for change in event.changes)
@@ -270,8 +271,11 @@ class Progress:
 
     def _failure(self, event: Failure) -> list[Note]:
         self._enter("", [])
-        return problem("error", event.message, event.fix)
+        if self._probed is None or self._nodes:
+            return problem("error", event.message, event.fix)
+        self._remedy = event.fix
+        return problem("error", event.message, "")
 
     def _ended(self, event: Ended) -> list[Note]:
         self._enter("", [])
-        return []
+        return self.rest()

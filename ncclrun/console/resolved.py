@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
+from ncclrun.console.leftout import left_out_text, split
 from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import TROUBLED, Seen
 from ncclrun.console.sanitize import RESET, one_line
@@ -28,25 +29,42 @@ _HEADS = ("", "node", "interface", "address", "verdict", "reason")
 
 
 def resolved_text(seen: Seen, width: int | None) -> str:
-    """All that `resolve` has found, as lines; ``width`` of the terminal in columns, None for a pipe."""
+    """All that `resolve` has found, as lines; ``width`` of the terminal in columns, None for a pipe.
+
+    Where no network was found it begins with who reaches whom, which the error before it is about.
+    """
     troubled = any(pair.state in TROUBLED for pair in seen.pairs().values())
     matrix = matrix_text(seen, width) if troubled else ""
-    return candidates_text(seen.candidates, width) + matrix + conclusion_text(seen, width)
+    candidates = candidates_text(seen.candidates, width)
+    if seen.resolved:
+        return candidates + matrix + conclusion_text(seen, width)
+    return matrix + "\n" * bool(matrix and candidates) + candidates
 
 
 def candidates_text(candidates: Sequence[Judged], width: int | None) -> str:
-    """A row a candidate, node by node, the chosen one first and marked; of many nodes the others by kinds."""
-    rows = sorted(candidates, key=lambda row: (row.node_rank, _ORDER[row.verdict]))
-    many = len({row.node_rank for row in rows}) > FEW_NODES
+    """A row a candidate, node by node, the chosen one first and marked; of many nodes the others by kinds.
+
+    What every host has and none reaches another by stands in one line below them.
+    """
+    rows, folded = split(sorted(candidates, key=lambda row: (row.node_rank, _ORDER[row.verdict])))
+    nodes = len({row.node_rank for row in candidates})
+    left_out = _left_out(folded, nodes, width)
+    if nodes <= FEW_NODES:
+        return (_table(rows, width) if rows else "") + left_out
     chosen = [row for row in rows if row.verdict == "chosen"]
-    shown = chosen if many and chosen else [] if many else rows
-    if not many:
-        return _table(shown, width) if shown else ""
-    if len({row.reason for row in shown}) == 1:  # told once instead of in every row
-        text = _table([replace(row, reason="") for row in shown], width) + f"all: {one_line(shown[0].reason)}\n"
-    else:
-        text = _table(shown, width) if shown else ""
-    return text + _kinds([row for row in rows if row.verdict != "chosen"], width)
+    text = ""
+    if len({row.reason for row in chosen}) == 1:  # told once instead of in every row
+        text = _table([replace(row, reason="") for row in chosen], width) + f"all: {one_line(chosen[0].reason)}\n"
+    elif chosen:
+        text = _table(chosen, width)
+    return text + _kinds([row for row in rows if row.verdict != "chosen"], width) + left_out
+
+
+def _left_out(rows: Sequence[Judged], nodes: int, width: int | None) -> str:
+    text = one_line(left_out_text(rows, nodes))
+    if width is None or not text:
+        return text + "\n" * bool(text)
+    return "".join(f"\x1b[2m{line}{RESET}\n" for line in wrap(text, max(20, width)))
 
 
 def _table(rows: Sequence[Judged], width: int | None) -> str:
@@ -102,7 +120,7 @@ def _where(rows: Sequence[Judged]) -> str:
 def conclusion_lines(seen: Seen) -> list[tuple[str, str]]:
     """What it is about, and a sentence: why, RDMA, paths and NCCL, as far as they are known."""
     return [
-        *(("network", line) for line in _reasons(seen.resolved.values(), len(seen.names))),
+        *(("network", _without(seen) + line) for line in _reasons(seen.resolved.values(), len(seen.names))),
         *(("RDMA", line) for line in _hcas(seen.resolved.values(), len(seen.names))),
         *(("paths", line) for line in _paths(list(seen.paths.values()))),
         *(("NCCL", line) for line in nccl_words(seen.nccl, seen.resolved, len(seen.names))),
@@ -122,6 +140,12 @@ def conclusion_text(seen: Seen, width: int | None) -> str:
 def _on(nodes: Sequence[str], total: int) -> str:
     """``on all 3 nodes``, ``on gpu1, gpu2``."""
     return f"on all {count(total, 'node')}" if len(nodes) == total > 1 else f"on {names(nodes)}"
+
+
+def _without(seen: Seen) -> str:
+    """``without gpu2: `` where the choice is for those alone that can be joined."""
+    missing = [seen.name(rank) for rank in seen.ranks if rank not in seen.resolved]
+    return f"without {names(missing)}: " if missing and seen.failed else ""
 
 
 def _reasons(resolved: Iterable[Resolved], total: int) -> list[str]:

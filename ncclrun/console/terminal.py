@@ -92,7 +92,7 @@ class TerminalView:
             table = self._board.table(self._screen.columns)
             if table:
                 table += self._network.below_ping(self._screen.columns)
-            self._screen.write(table + render([*self._progress.held(), *self._board.verdict()], colors=True))
+            self._screen.write(table + render([*self._progress.rest(), *self._board.verdict()], colors=True))
             self._screen.close()
 
     def _run(self) -> None:

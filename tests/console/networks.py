@@ -59,12 +59,13 @@ def linked(
 
 
 def judged(nodes: int, names: Sequence[str] = ()) -> list[Event]:
-    """Three candidates a node."""
+    """Four candidates a node."""
     called = list(names) or [name(rank) for rank in range(nodes)]
     rows: list[Event] = []
     for rank in range(nodes):
         for interface, ip, verdict, reason in (
             ("docker0", DOCKER, "rejected", "it is the network of containers"),
+            ("eth2", f"192.168.2.{rank}", "rejected", "nobody reaches it"),
             ("eth0", f"192.168.1.{rank}", "usable", "proven, but slower"),
             ("eth1", address(rank), "chosen", "proven by all others"),
         ):

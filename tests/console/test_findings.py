@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ncclrun.console.findings import Finding, fold, notes
 
 
@@ -9,27 +11,54 @@ def finding(node: str | None, text: str = "{} resolves to 127.0.1.1") -> Finding
     return Finding("warning", node, text.format(node), f"mend {node}")
 
 
-def test_a_few_nodes_have_their_own_words() -> None:
-    assert [note.text for note in notes([finding("a"), finding("b")])] == [
-        "a: a resolves to 127.0.1.1",
-        "mend a",
-        "b: b resolves to 127.0.1.1",
-        "mend b",
+def told(*findings: Finding) -> list[tuple[str, str]]:
+    return [(note.level, note.text) for note in notes(findings)]
+
+
+def test_what_two_nodes_have_in_common_is_told_once() -> None:
+    assert told(finding("a"), finding("b")) == [
+        ("warning", "a: a resolves to 127.0.1.1"),
+        ("fix", "mend a"),
+        ("more", "likewise on b: its own address and name"),
     ]
 
 
 def test_of_many_the_others_are_named() -> None:
-    told = notes([finding(f"gpu{number}") for number in range(20)])
-    assert [(note.level, note.text) for note in told] == [
-        ("warning", "gpu0: gpu0 resolves to 127.0.1.1"),
-        ("fix", "mend gpu0"),
-        ("more", "the same on gpu1, gpu2, gpu3, gpu4, gpu5, gpu6, gpu7, gpu8 and 11 more"),
+    assert told(*(finding(f"gpu{number}") for number in range(20)))[2:] == [
+        (
+            "more",
+            "likewise on gpu1, gpu2, gpu3, gpu4, gpu5, gpu6, gpu7, gpu8 and 11 more: their own address and name",
+        )
     ]
+
+
+def test_one_fix_for_all_is_the_same_on_all() -> None:
+    alike = [Finding("warning", node, "an old driver", "update it") for node in "abc"]
+    assert told(*alike)[2:] == [("more", "the same on b, c")]
+
+
+@pytest.mark.parametrize("address", ["10.77.0.{}", "fd00::{}", "2001:db8:0:1:2:3:4:{}", "::{}"])
+def test_warnings_are_alike_but_for_addresses_and_names(address: str) -> None:
+    both = [
+        Finding("warning", name, f"its own name {own} is {ip}", f"write  {ip} {own}", hostname=own)
+        for name, own, ip in (("a", "ip-1", address.format(1)), ("b", "ip-2", address.format(2)))
+    ]
+    assert told(*both)[2:] == [("more", "likewise on b: its own address and name")]
+
+
+def test_the_address_of_an_error_is_never_left_out() -> None:
+    both = [Finding("error", name, f"nobody reaches 10.0.0.{at}", "mend it") for at, name in enumerate("ab")]
+    assert [level for level, _ in told(*both)] == ["error", "fix", "error", "fix"]
+
+
+def test_fixes_that_are_not_alike_are_all_told() -> None:
+    both = [Finding("warning", "a", "it is slow", "mend it"), Finding("warning", "b", "it is slow", "buy another")]
+    assert [text for level, text in told(*both) if level == "fix"] == ["mend it", "buy another"]
 
 
 def test_other_words_stay_apart_and_in_their_order() -> None:
     findings = [finding(None, "first"), *(finding(name) for name in "abcd"), finding("a", "second")]
-    assert [(one.text, others) for one, others in fold(findings)] == [
+    assert [(one.text, [other.node for other in others]) for one, others in fold(findings)] == [
         ("first", []),
         ("a resolves to 127.0.1.1", ["b", "c", "d"]),
         ("second", []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ncclrun.console.pairs import Pair, Seen, worst_first
-from ncclrun.model.events import Event
+from ncclrun.model.events import Event, Linked
 from ncclrun.model.network import Link, Reach
 from tests.console.networks import DOCKER, address, judged, link, linked, path, resolved, transfer
 
@@ -14,6 +14,19 @@ def pair(*links: Link, more: tuple[Event, ...] = (), nodes: int = 3, choice: boo
     """Of node 0 with node 1 after these attempts."""
     chosen = [*judged(nodes), *resolved(nodes)] if choice else []
     return Seen([*linked(nodes, {(0, 1): links}), *chosen, *more]).pairs()[0, 1]
+
+
+def test_an_attempt_made_again_counts_as_it_went_then() -> None:
+    odd = {(0, 1): (link(0, 1, "timeout"),)}
+    again = Linked(node="gpu0", node_rank=0, links=(link(0, 1),))
+    assert Seen(linked(2, odd)).pairs()[0, 1].state == "timeout"
+    assert Seen([*linked(2, odd), again]).pairs()[0, 1].state == "ok"
+
+
+def test_the_addresses_are_those_that_failed_alike_or_the_chosen_one() -> None:
+    tries = link(0, 1, "timeout"), link(0, 1, "timeout", address="192.168.1.1"), link(0, 1, "other", address=DOCKER)
+    assert pair(*tries, choice=False).addresses == (address(1), "192.168.1.1")
+    assert pair(*tries).addresses == (address(1),)
 
 
 class TestWithAChoice:

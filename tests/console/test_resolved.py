@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 from ncclrun.console.network import NetworkBoard
 from ncclrun.console.output import Output
 from ncclrun.console.pairs import Seen
 from ncclrun.console.plain import PlainView
 from ncclrun.console.resolved import candidates_text, conclusion_lines, resolved_text
-from ncclrun.model.events import Ended, Event, Failure, Judged, Planned, RunCreated, Warn, Written
-from tests.console.networks import judged, link, linked, name, path, resolved, says, transfer
+from ncclrun.model.events import Connected, Ended, Event, Failure, Judged, Planned, Problem, RunCreated, Warn, Written
+from tests.console.networks import judged, link, linked, name, path, resolved, says
 from tests.console.samples import pinged
 
+HOSTNAMES = (("ip-10-0-0-1", "gpu0"), ("ip-10-0-0-2", "gpu1"))
+CUT = {(0, 1): (link(0, 1, "timeout"),)}
+FAILURE = Failure(message="no network", fix="cable", exit_code=3)
 END = Ended(run_id="", exit_code=0, reason="the network is proven", seconds=1.0)
 
 
@@ -27,6 +31,21 @@ def plain(*events: Event) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
+def together(*events: Event) -> str:
+    """The same as with 2>&1."""
+    both = io.StringIO()
+    view = PlainView(Output(both), Output(both))
+    for event in events:
+        view.show(event)
+    view.close()
+    return both.getvalue()
+
+
+def unchosen(nodes: int) -> list[Event]:
+    """Where no network was found."""
+    return [replace(row, verdict="rejected") for row in rows(nodes)]
+
+
 def rows(nodes: int) -> list[Judged]:
     return [event for event in judged(nodes) if isinstance(event, Judged)]
 
@@ -37,7 +56,7 @@ class TestCandidates:
         assert [line[:4] for line in lines[1:4]] == [
             ["*", "gpu0", "eth1", "10.77.0.1/24"],
             ["gpu0", "eth0", "192.168.1.0/24", "usable"],
-            ["gpu0", "docker0", "172.17.0.1/24", "rejected"],
+            ["gpu0", "eth2", "192.168.2.0/24", "rejected"],
         ]
         assert lines[4][:2] == ["*", "gpu1"]
 
@@ -49,11 +68,12 @@ class TestCandidates:
         lines = text.splitlines()
         assert sum(line.startswith("*") for line in lines) == 12
         assert lines[13] == "all: proven by all others"
-        assert lines[-1].split(maxsplit=5) == [
-            *("docker0", "172.17.0.1", "12", "nodes", "rejected"),
-            "it is the network of containers",
+        assert lines[-2].split(maxsplit=6) == [
+            *("eth2", "192.168.2.0", "…", "12", "nodes", "rejected"),
+            "nobody reaches it",
         ]
-        assert len(lines) == 1 + 12 + 1 + 2 + 1 + 2
+        assert lines[-1] == "left out on all nodes: containers and VMs (docker0)"
+        assert len(lines) == 1 + 12 + 1 + 2 + 1 + 2 + 1
 
     def test_wrap_their_reasons_at_eighty_columns(self) -> None:
         row = Judged(
@@ -132,15 +152,35 @@ class TestResolve:
             "       the same on gpu1, gpu2, gpu3, gpu4",
         ]
 
+    def test_knows_a_warning_of_another_node_by_its_host_name(self) -> None:
+        warnings = [Warn(text=f"{own} is 127.0.1.1", fix=f"mend {own}", node=node) for own, node in HOSTNAMES]
+        called = [
+            Connected(node=node, node_rank=rank, host=node, hostname=own, seconds=0.1, local=False)
+            for rank, (own, node) in enumerate(HOSTNAMES)
+        ]
+        _, err = plain(*linked(2), *called, *judged(2), *resolved(2), *warnings, END)
+        assert "likewise on gpu1: its own address and name" in err
+        assert err.count("fix:") == 1
+
     def test_that_is_broken_off_still_tells_its_warnings(self) -> None:
         _, err = plain(*linked(2), *judged(2), *resolved(2), Warn(text="beware"))
         assert err.endswith("warning: beware\n")
 
-    def test_without_an_answer_shows_who_reaches_whom(self) -> None:
-        odd = {(0, 1): (link(0, 1, "timeout"),)}
-        out, err = plain(*linked(2, odd), Failure(message="no network", fix="cable", exit_code=3), END)
-        assert "gpu0  ->  gpu1" in out
-        assert "error: no network\n  fix: cable\n" in err
+    def test_without_an_answer_shows_who_reaches_whom_then_the_addresses_and_the_fix_last(self) -> None:
+        shown = together(*linked(2, CUT), *unchosen(2), FAILURE, END)
+        places = [shown.index(words) for words in ("error: no network", "gpu0  ->  gpu1", "eth0", "fix: cable")]
+        assert places == sorted(places)
+        assert shown.splitlines()[-2:] == [
+            "  fix: cable",
+            "ncclrun: the network is proven after 1 s, exit code 0",
+        ]
+        assert [shown.count(words) for words in ("no network", "fix: cable", "gpu0  ->  gpu1")] == [1, 1, 1]
+
+    def test_has_neither_a_blank_line_first_nor_an_open_one_last_in_a_file(self) -> None:
+        out, err = plain(*linked(2, CUT), *unchosen(2), FAILURE, END)
+        for text in (out, err):
+            assert text[0] != "\n"
+            assert text[-1] == "\n"
 
     def test_says_what_it_has_written(self) -> None:
         written = Written(path="lab.yaml", backup="lab.yaml.bak", changes=("gpu0: interface eth1",))
@@ -155,6 +195,27 @@ class TestPing:
         out, _ = plain(*events)
         assert out.index("node  fit") < out.index("connect times in ms") < out.index("network  eth1 on all 2 nodes")
         assert "docker0" not in out
+
+    def test_that_fails_tells_its_fix_once_and_last(self) -> None:
+        row = pinged(1, fit=False, problems=(Problem(code="network", message="no network joins it", fix="cable"),))
+        slow = pinged(0, problems=(Problem(code="n", message="slow names", fix="mend", level="warning"),))
+        shown = together(*linked(2, CUT, ["gpu1", "b"]), *unchosen(2), FAILURE, slow, row, END)
+        told = ("error: no network", "node  fit", "->", "eth0", "slow names", "no network joins it", "fix: cable")
+        places = [shown.index(words) for words in told]
+        assert places == sorted(places)
+        assert shown.count("cable") == 1
+
+    def test_tells_the_fix_also_when_no_node_has_it(self) -> None:
+        assert together(*linked(2, CUT), FAILURE, pinged(0), END).count("fix: cable") == 1
+
+    def test_of_a_part_says_who_is_left_out(self) -> None:
+        events = [*linked(3), FAILURE, *resolved(2)]
+        assert conclusion_lines(Seen(events))[0] == ("network", "without gpu2: eth1 on gpu0, gpu1: proven by all")
+
+    def test_shows_the_last_verdict_on_an_address(self) -> None:
+        seen = Seen([*unchosen(2), *judged(2)])
+        assert [row.verdict for row in seen.candidates].count("chosen") == 2
+        assert len(seen.candidates) == 8
 
     def test_is_as_it_was_where_nothing_was_probed(self) -> None:
         out, _ = plain(pinged(0), END)
@@ -184,14 +245,3 @@ class TestLaunch:
     def test_says_what_nccl_thinks_when_that_comes_later(self) -> None:
         _, err = plain(self.RUN, *linked(2), *resolved(2), self.PLAN, says(0, True), says(1, True))
         assert err.splitlines()[-1] == "ncclrun: NCCL 2.27.5 agrees on all 2 nodes"
-
-
-def test_a_measurement_shows_how_far_it_is() -> None:
-    from ncclrun.console.progress import Progress
-
-    progress = Progress(lambda: 0.0)
-    for event in (transfer(0, 1, 9.4), transfer(1, 0, 0.94, number=2), transfer(0, 2, None, "lost", number=2)):
-        assert progress.note(event) == []
-    assert progress.live() == "bandwidth: round 2, 3 pairs measured, gpu1 -> gpu0 the slowest at 0.94 Gbit/s (0 s)"
-    progress.note(END)
-    assert progress.live() == ""

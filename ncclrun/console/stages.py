@@ -1,0 +1,119 @@
+"""What is being waited for while the network is looked at, as one live line: calling, asking, probing, measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from ncclrun.console.matrix import speed
+from ncclrun.console.words import count, names
+from ncclrun.model.events import (
+    Connected,
+    Connecting,
+    Ended,
+    Event,
+    Failure,
+    Linked,
+    Pinged,
+    Probed,
+    Probing,
+    Resolved,
+    RunCreated,
+    Transferred,
+    Unreachable,
+)
+
+Stage = Literal["", "connecting", "asking", "probing", "confirming", "bandwidth"]
+
+ALL_PAIRS = "all pairs"
+"""The scheme that goes without saying."""
+
+
+class NetworkStages:
+    """Takes every event; of a launch, which has phases of its own, it only tells the probing."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._stage: Stage = ""
+        self._launch = False
+        self._all: tuple[str, ...] = ()
+        self._waiting: list[str] = []
+        """Nodes that have not answered yet."""
+        self._there: list[str] = []
+        """Those that have."""
+        self._probing: Probing | None = None
+        self._tried = 0
+        """Attempts that are told."""
+        self._transfers: list[Transferred] = []
+
+    def add(self, event: Event) -> None:
+        """One event; most change nothing."""
+        if isinstance(event, RunCreated):
+            self._launch = True
+        elif isinstance(event, Connecting):
+            self._all, self._waiting = event.nodes, list(event.nodes)
+            self._enter("connecting")
+        elif isinstance(event, (Connected, Unreachable, Pinged)) and self._stage == "connecting":
+            self._heard(event)
+        elif isinstance(event, Probing):
+            self._probing, self._tried = event, 0
+            self._enter("probing")
+        elif isinstance(event, Linked):
+            self._tried += len(event.links)
+        elif isinstance(event, Resolved) and not self._launch:
+            self._enter("confirming")
+        elif isinstance(event, Transferred):
+            self._transfers.append(event)
+            self._enter("bandwidth")
+        elif isinstance(event, (Probed, Pinged, Failure, Ended)):
+            self._enter("")
+
+    def live(self) -> str:
+        """``trying 36 connections between 3 nodes (2 s): 12 done``; "" for nothing.
+
+        The time stands before what a narrow terminal may cut off.
+        """
+        head, more = {
+            "": lambda: ("", ""),
+            "connecting": self._connecting,
+            "asking": lambda: (f"asking {count(len(self._there), 'node')} for interfaces, GPUs and Python", ""),
+            "probing": self._trying,
+            "confirming": lambda: ("confirming packet sizes, ports, names and NCCL's own answer", ""),
+            "bandwidth": self._bandwidth,
+        }[self._stage]()
+        return f"{head} ({self._clock() - self._since:.0f} s){more}" if head else ""
+
+    def _enter(self, stage: Stage) -> None:
+        if stage != self._stage:
+            self._stage, self._since = stage, self._clock()
+
+    def _heard(self, event: Connected | Unreachable | Pinged) -> None:
+        """A node that does not answer has a row of `ping`, or is unreachable."""
+        if event.node in self._waiting:
+            self._waiting.remove(event.node)
+            if isinstance(event, Connected):
+                self._there.append(event.node)
+        if not self._waiting:
+            self._enter("asking" if self._there else "")
+
+    def _connecting(self) -> tuple[str, str]:
+        done = len(self._all) - len(self._waiting)
+        return f"connecting {done}/{len(self._all)}", f": waiting for {names(self._waiting)}"
+
+    def _trying(self) -> tuple[str, str]:
+        if self._probing is None:
+            return "", ""
+        what = f"{count(self._probing.connections, 'connection')} between {count(self._probing.nodes, 'node')}"
+        kind = "" if self._probing.scheme == ALL_PAIRS else f", {self._probing.scheme}"
+        return f"trying {what}", f": {self._tried} done{kind}"
+
+    def _bandwidth(self) -> tuple[str, str]:
+        """``bandwidth: round 3 (7 s), 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s``."""
+        done = [(event.gbits, event) for event in self._transfers if event.gbits is not None]
+        slowest = ""
+        if done:
+            gbits, event = min(done, key=lambda pair: pair[0])
+            slowest = f", {event.node} -> {event.peer} the slowest at {speed(gbits)} Gbit/s"
+        measured = count(len(self._transfers), "pair")
+        return f"bandwidth: round {self._transfers[-1].round}", f", {measured} measured{slowest}"
