@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Literal
 
 from ncclrun.console.sanitize import RESET, sanitize
@@ -32,12 +33,26 @@ def problem(level: Literal["error", "warning"], text: str, fix: str) -> list[Not
     return [Note(level, text), *([Note("fix", fix)] if fix else [])]
 
 
-def render(notes: list[Note], *, colors: bool) -> str:
-    """The notes as lines, each with its line feed; lines after the first of a note stand below its text."""
-    return "".join(_lines(note, colors) for note in notes)
+def render(notes: list[Note], *, colors: bool, width: int | None = None) -> str:
+    """The notes as lines, each with its line feed; lines after the first of a note stand below its text.
+
+    Sentences are folded to ``width`` columns between words; a fix is not, since it is there to be copied.
+    """
+    return "".join(_lines(note, colors, width) for note in notes)
 
 
-def _lines(note: Note, colors: bool) -> str:
+def _lines(note: Note, colors: bool, width: int | None) -> str:
     head, color = _HEADS[note.level]
-    text = sanitize(note.text, colors=False).replace("\n", "\n" + " " * len(head))
+    lines = sanitize(note.text, colors=False).split("\n")
+    if width is not None and note.level not in ("fix", "more"):
+        lines = [part for line in lines for part in _folded(line, max(20, width - len(head)))]
+    text = f"\n{' ' * len(head)}".join(lines)
     return f"{color}{head}{RESET}{text}\n" if colors and color else f"{head}{text}\n"
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line that fits stays as it is, with all its spaces; else what follows stands as far in as its beginning."""
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    return wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]

@@ -22,8 +22,8 @@ def report(event: Ended, *, width: int | None) -> str:
         styles = [_style(node) for node in event.nodes]
         text = "\n" + table_text(HEADS, rows, width=width, styles=styles, spare=SPARE) + "\n"
     if event.cause is not None:
-        text += render(_cause(event, event.cause), colors=colors)
-    return text + render(_verdict(event), colors=colors)
+        text += render(_cause(event, event.cause), colors=colors, width=width)
+    return text + render(_verdict(event), colors=colors, width=width)
 
 
 def _row(node: NodeSummary) -> list[str]:

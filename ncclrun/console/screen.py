@@ -78,13 +78,15 @@ class Screen:
         self.draw()
 
     def _erase(self) -> str:
-        """Back to the footer's first column and row; a terminal that became narrower has folded its lines."""
+        """Back to the footer's first column and row; a terminal that became narrower has folded its lines.
+
+        Each line by itself first: tmux moves what is erased with the whole screen into its history.
+        """
         if not self._drawn:
             return ""
         columns = max(1, self.columns)
         rows = sum(max(1, -(-width // columns)) for width in self._drawn)
-        up = f"\x1b[{rows - 1}A" if rows > 1 else ""
-        return f"\r{up}\x1b[J"
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * (rows - 1) + "\x1b[J"
 
 
 def clip(text: str, columns: int) -> str:

@@ -92,7 +92,8 @@ class TerminalView:
             table = self._board.table(self._screen.columns)
             if table:
                 table += self._network.below_ping(self._screen.columns)
-            self._screen.write(table + render([*self._progress.rest(), *self._board.verdict()], colors=True))
+            notes = [*self._progress.rest(), *self._board.verdict()]
+            self._screen.write(table + render(notes, colors=True, width=self._screen.columns))
             self._screen.close()
 
     def _run(self) -> None:
@@ -122,7 +123,7 @@ class TerminalView:
             self._bars = {key: bar for key, bar in self._bars.items() if bar.node_rank != event.node_rank}
         self._network.add(event)
         text = self._network.due(event, self._screen.columns)
-        text += render(self._progress.note(event), colors=True)
+        text += render(self._progress.note(event), colors=True, width=self._screen.columns)
         if isinstance(event, Planned) and self._plan:
             text += plan_text(event)
         elif isinstance(event, Pinged):

@@ -6,7 +6,7 @@ import re
 
 from rich.cells import cell_len
 
-TOKEN = re.compile(r"\x1b\[(?P<number>\d*)(?P<move>[AJ])|\x1b\[[0-9;]*m|(?P<text>[^\x1b\r\n]+)|(?P<control>[\r\n])")
+TOKEN = re.compile(r"\x1b\[(?P<number>\d*)(?P<move>[AJK])|\x1b\[[0-9;]*m|(?P<text>[^\x1b\r\n]+)|(?P<control>[\r\n])")
 
 
 class Terminal:
@@ -38,6 +38,8 @@ class Terminal:
                 assert self.row >= 0, "moved above the first row"
             elif token["move"] == "J":
                 del self.rows[self.row][self.column :], self.rows[self.row + 1 :]
+            elif token["move"] == "K":
+                del self.rows[self.row][self.column :]
             for character in token["text"] or "":
                 self._put(character)
 

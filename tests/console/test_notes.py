@@ -1,0 +1,32 @@
+"""What is said folds between words on a terminal, and what is to be copied does not fold."""
+
+from __future__ import annotations
+
+from ncclrun.console.notes import Note, render
+
+LONG = "word " * 30
+
+
+def test_a_sentence_folds_between_words_and_stands_below_its_beginning() -> None:
+    lines = render([Note("warning", LONG)], colors=False, width=40).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(lines).split() == ["warning:", *LONG.split()]
+    assert {line[:9] for line in lines[1:]} == {" " * 9}
+
+
+def test_a_line_that_stands_further_in_folds_there() -> None:
+    lines = render([Note("error", f"no network\n  {LONG}")], colors=False, width=40).splitlines()
+    assert {line[:9] for line in lines[1:]} == {" " * 9}
+    assert {line[9] for line in lines[1:]} == {"w"}
+
+
+def test_a_fix_is_one_line_to_be_copied() -> None:
+    assert render([Note("fix", LONG)], colors=False, width=40) == f"  fix: {LONG}\n"
+
+
+def test_columns_that_fit_keep_their_spaces() -> None:
+    assert render([Note("error", "a   b\n  c    d")], colors=False, width=40) == "error: a   b\n         c    d\n"
+
+
+def test_a_pipe_gets_whole_lines() -> None:
+    assert render([Note("warning", LONG)], colors=False) == f"warning: {LONG}\n"
