@@ -18,7 +18,7 @@ from ncclrun.model.errors import PlanError
 from ncclrun.model.events import Connected, Ended, Event, Failure, Pinged, Problem, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.plan import Endpoint
-from ncclrun.planning.network import Choice, choose
+from ncclrun.planning.network import Choice, choose, judged_without_choice
 from ncclrun.transport.base import Transport
 
 EXIT_UNFIT = 1
@@ -89,7 +89,6 @@ class Ping:
             joined = yield from self._joined(survey)
             if joined is not None:
                 part, choice = joined
-                yield from judged(part.participants, choice)
                 settled = yield from settle(part, choice, self._cluster, self._environ)
                 for one, endpoint in zip(part.participants, settled.endpoints, strict=True):
                     self._endpoints[one.node_rank] = endpoint
@@ -104,19 +103,31 @@ class Ping:
             self._problems[survey.participants[at].node_rank].append(problem_of(failure))
 
     def _joined(self, survey: Survey) -> Generator[Event, None, tuple[Survey, Choice] | None]:
-        """The choice for all; where there is none, for all but those who keep the others from it."""
+        """The choice for all; where there is none, for all but those who keep the others from it. All are judged."""
         try:
-            return survey, (yield from survey.choose(everything=True))
+            choice = yield from survey.choose(everything=True)
         except PlanError as error:
+            rows = list(judged_without_choice(survey.nodes, survey.facts, survey.evidence))
+            joined = self._without(survey, error.nodes)
+            if joined is not None:
+                for rank, row in zip(joined[0].ranks, joined[1].table, strict=True):
+                    rows[survey.places[rank]] = row
+            yield from judged(survey.participants, rows)
             yield from self._failure(error)
-            others = [at for at, one in enumerate(survey.participants) if one.node.name not in error.nodes]
-            if not error.nodes or len(others) < 2:
-                return None
+            return joined
+        yield from judged(survey.participants, choice.table)
+        return survey, choice
+
+    def _without(self, survey: Survey, names: tuple[str, ...]) -> tuple[Survey, Choice] | None:
+        """The choice for all but these; None if there is nobody to leave out, or what is left has none either."""
+        others = [at for at, one in enumerate(survey.participants) if one.node.name not in names]
+        if not names or len(others) < 2:
+            return None
         part = survey.part(others)
         try:
             return part, choose(part.nodes, part.facts, part.evidence)
         except PlanError:
-            return None  # the first failure is told; what is left has no network either
+            return None  # the first failure is told
 
     def _failure(self, error: PlanError) -> Iterator[Event]:
         """No network: told once, and noted at the nodes to blame, or at all of them."""

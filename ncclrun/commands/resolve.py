@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.settling import findings_told, judged, settle
@@ -13,6 +13,7 @@ from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, PlanError
 from ncclrun.model.events import Ended, Event, Failure, Refused, Written
 from ncclrun.model.plan import Endpoint
+from ncclrun.planning.network import Choice, judged_without_choice
 from ncclrun.transport.base import Transport
 
 Write = Callable[[Sequence[Node], Sequence[Endpoint]], Written]
@@ -41,8 +42,7 @@ def resolve(
             return
         survey = Survey(visit.participants, control)
         try:
-            choice = yield from survey.choose(everything=True)
-            yield from judged(survey.participants, choice)
+            choice = yield from _chosen(survey)
             settled = yield from settle(survey, choice, cluster, environ)
         except PlanError as error:
             yield Failure(message=error.message, fix=error.fix, exit_code=error.exit_code)
@@ -63,6 +63,17 @@ def resolve(
             if write is not None:
                 yield write(cluster.nodes, settled.endpoints)
             yield ended(0, "the network is proven")
+
+
+def _chosen(survey: Survey) -> Generator[Event, None, Choice]:
+    """The choice; every candidate is judged, whether there is one or not."""
+    try:
+        choice = yield from survey.choose(everything=True)
+    except PlanError:
+        yield from judged(survey.participants, judged_without_choice(survey.nodes, survey.facts, survey.evidence))
+        raise
+    yield from judged(survey.participants, choice.table)
+    return choice
 
 
 def _lost(visit: Visit) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.events import Event, Judged, Refused, Resolved, Warn
 from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.planning.environment import node_environment
-from ncclrun.planning.network import Choice, Note
+from ncclrun.planning.network import Choice, Note, Verdict
 from ncclrun.planning.rdma import plan_rdma
 
 
@@ -68,9 +68,9 @@ def told(participants: Sequence[Participant], endpoints: Sequence[Endpoint], not
         yield Warn(node=note.node, text=note.text, fix=note.fix)
 
 
-def judged(participants: Sequence[Participant], choice: Choice) -> Iterator[Event]:
+def judged(participants: Sequence[Participant], table: Sequence[Sequence[Verdict]]) -> Iterator[Event]:
     """Every candidate with its verdict."""
-    for one, row in zip(participants, choice.table, strict=True):
+    for one, row in zip(participants, table, strict=True):
         for verdict in row:
             yield Judged(
                 node=one.node.name,

@@ -1,8 +1,8 @@
-"""Who is in the way: a node that nobody reaches, a pair, a firewall, or a network that leads nowhere."""
+"""Who is in the way: a node that nobody reaches, a pair, a firewall, a split, or a network that leads nowhere."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from ncclrun.model.network import Evidence, Link, LinkIndex
 from ncclrun.planning.candidates import Candidate
 from ncclrun.planning.links import listed, one_way
 
-MOST_SHOWN = 8
+MOST_SHOWN = 6
 """Pairs, or nodes, that are told one by one."""
 
 
@@ -19,9 +19,11 @@ MOST_SHOWN = 8
 class Blame:
     """What is said of it, a line each; the names of those that the others could go on without; what mends it."""
 
-    lines: tuple[str, ...]
-    nodes: tuple[str, ...]
-    fix: str
+    lines: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    fix: str = ""
+    others_work: bool = True
+    """Whether all that were tried without those work together."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,21 @@ class _Failure:
 
 
 def blame(picks: Sequence[Candidate], evidence: Evidence) -> Blame:
-    """What keeps these candidates, one a node, from working together."""
+    """What keeps these candidates, one a node, from working together; nothing if nothing does."""
     case = _Case(picks, evidence)
     if not case.failures:
-        line = "each pair works by some of its addresses, but no choice of one address a node works for all"
-        return Blame((line,), (), "name the interface of each node:  - {host: HOST, interface: NAME}")
+        return Blame()
     if len(picks) > 2 and len(case.failures) == len(case.tried):
         return case.wrong_network()
+    groups = case.groups()
+    if len(groups) > 1:
+        return case.split(groups)
     nodes = case.bad_nodes()
     pairs = [f for f in case.failures if f.node_rank not in nodes and f.peer not in nodes]
     lines = (*case.about_nodes(nodes), *case.about_pairs(pairs))
     if not nodes:
-        return Blame(lines, (), case.fix(pairs[0]))
-    names = tuple(case.names[node] for node in nodes)
-    return Blame(lines, names, f"{case.fix_node(nodes[0], nodes)};  or leave out {listed(names, MOST_SHOWN)}")
+        return Blame(lines, (), case.fix(pairs[0]), others_work=False)
+    return Blame(lines, tuple(case.names[node] for node in nodes), case.fix_node(nodes[0], nodes), not pairs)
 
 
 class _Case:
@@ -71,6 +74,54 @@ class _Case:
         if routed.local == self.picks[a].address or (bound is not None and bound.ok):
             return None
         return _Failure(a, b, bound)
+
+    def groups(self) -> list[list[int]]:
+        """Nodes that reach each other, by any way over others, largest first; those that are alone are none."""
+        links: dict[int, set[int]] = defaultdict(set)
+        for a, b in self.tried:
+            if not self._failed & {(a, b), (b, a)}:
+                links[a].add(b)
+                links[b].add(a)
+        found: list[list[int]] = []
+        left = set(links)
+        while left:
+            group, waiting = set[int](), [min(left)]
+            while waiting:
+                node = waiting.pop()
+                if node not in group:
+                    group.add(node)
+                    waiting += links[node]
+            left -= group
+            found.append(sorted(group))
+        return sorted(found, key=lambda group: (-len(group), group))
+
+    def split(self, groups: Sequence[Sequence[int]]) -> Blame:
+        """Groups that see only themselves: two switches, a torn trunk, networks without a route between them."""
+        place = {node: number for number, group in enumerate(groups) for node in group}
+        lines = [f"the nodes fall into {len(groups)} groups, and none reaches another:"]
+        for group in groups[:MOST_SHOWN]:
+            networks = list(dict.fromkeys(str(self.picks[node].network) for node in group))
+            lines.append(f"  {listed([self.names[node] for node in group], MOST_SHOWN)}  ({listed(networks)})")
+        lines += [f"  and {len(groups) - MOST_SHOWN} more groups"] if len(groups) > MOST_SHOWN else []
+        alone = [node for node in range(len(self.picks)) if node not in place]
+        between = [f for f in self.failures if f.node_rank in place and f.peer in place]
+        first = next((f for f in between if place[f.node_rank] != place[f.peer]), self.failures[0])
+        lines.append(f"between them ({self._pair(first)}): {self._words(first)}{self._hint(first)}")
+        lines += self.about_nodes(alone)
+        within = [f for f in between if place[f.node_rank] == place[f.peer]]
+        lines += self.about_pairs(within)
+        largest = groups[0]
+        outside = [node for node in range(len(self.picks)) if node not in largest]
+        few = outside if 2 * len(outside) < len(self.picks) else []
+        works = bool(few) and all(place[f.node_rank] != 0 for f in within)
+        return Blame(tuple(lines), tuple(self.names[node] for node in few), self._fix_split(first), works)
+
+    def _fix_split(self, failure: _Failure) -> str:
+        link = failure.link
+        if link is None or link.outcome != "timeout" or link.open_ports:
+            return self.fix(failure, everywhere=True)
+        opened = open_to("each node", str(self.picks[failure.node_rank].network))
+        return f"look at what joins the groups (the cable between their switches, the VLAN, the router);  or {opened}"
 
     def bad_nodes(self) -> list[int]:
         """Those that fail with all others that are left, one way at least; never half of the nodes or more."""
@@ -153,9 +204,11 @@ class _Case:
         first = self.failures[0]
         networks = list(dict.fromkeys(str(pick.network) for pick in self.picks))
         where = f"in {networks[0]}" if len(networks) == 1 else f"over {listed(networks)}"
-        pair = f"{self.names[first.node_rank]} -> {self.names[first.peer]}"
-        line = f"no node reaches any other {where}: {self._words(first)} ({pair}){self._hint(first)}"
-        return Blame((line,), (), self.fix(first, everywhere=True))
+        line = f"no node reaches any other {where}: {self._words(first)} ({self._pair(first)}){self._hint(first)}"
+        return Blame((line,), (), self.fix(first, everywhere=True), others_work=False)
+
+    def _pair(self, failure: _Failure) -> str:
+        return f"{self.names[failure.node_rank]} -> {self.names[failure.peer]}"
 
     def _words(self, failure: _Failure) -> str:
         if failure.link is None:
@@ -175,7 +228,8 @@ class _Case:
             ports = listed([str(port) for port in link.open_ports])
             return (
                 f"; port {ports} of it answers, port {link.port} does not: a firewall lets only some ports through,"
-                " and NCCL listens on ports that the kernel picks"
+                " but NCCL needs all TCP ports between the nodes: those that the kernel picks"
+                " (net.ipv4.ip_local_port_range, mostly 32768-60999) and the master's port"
             )
         if link.outcome == "no_route" and self._one_subnet(failure):
             return ": in one subnet that is a firewall's REJECT, or a host that is off this wire"

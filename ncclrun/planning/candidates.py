@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.facts import Address, Interface, NodeFacts
-from ncclrun.planning.interfaces import ends_here, is_link_local, own_ports, speed
+from ncclrun.planning.interfaces import ends_here, is_link_local, leads_out, own_ports, speed
 
 IPNetwork = IPv4Network | IPv6Network
 
@@ -18,6 +19,8 @@ IPNetwork = IPv4Network | IPv6Network
 class Quality:
     """What speaks for an address, in the order in which it counts."""
 
+    outward: bool
+    """Not a bridge in which no card is seen: that may end in its own host, only proof can tell."""
     rdma: bool
     """An RDMA port that NCCL could use is on the same wire."""
     speed: int
@@ -43,6 +46,10 @@ class Candidate:
     """Place among the node's addresses, as the kernel lists them."""
     link_local: bool = False
     """169.254.0.0/16: a direct cable, or a card that found no DHCP; only taken for want of anything else."""
+    instead: str = ""
+    """The address that NCCL would announce in its place, the interface's first of its family; "" if it is that."""
+    mend: str = ""
+    """What would make a rejected one usable, a sentence or a command; "" if nothing would."""
 
     @cached_property
     def ip(self) -> IPv4Address | IPv6Address:
@@ -58,6 +65,18 @@ class Candidate:
     def family(self) -> str:
         """``ipv4`` or ``ipv6``."""
         return "ipv6" if ":" in self.address else "ipv4"
+
+    @property
+    def noise(self) -> bool:
+        """Whether every interface has such an address (loopback, IPv6 link-local), so that no table needs it."""
+        return self.ip.is_loopback or (self.family == "ipv6" and self.ip.is_link_local)
+
+
+class _Against(NamedTuple):
+    """Why an address is out of the question, and what would mend that; both "" if it is not."""
+
+    reason: str = ""
+    mend: str = ""
 
 
 Row = Sequence[Candidate]
@@ -79,78 +98,75 @@ def all_candidates(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> tuple[t
     return tuple(_row(node, fact, owners) for node, fact in zip(nodes, facts, strict=True))
 
 
-def candidate_table(table: Iterable[Row]) -> str:
-    """Aligned plain text, a line a candidate."""
-    return aligned(
-        (
-            c.node,
-            c.interface,
-            f"{c.address}/{c.prefix}",
-            c.rejected or ("link-local, and not shared" if c.link_local else "usable"),
-        )
-        for row in table
-        for c in row
-    )
-
-
-def aligned(lines: Iterable[Sequence[str]]) -> str:
-    """Cells in columns, indented by two; the last column is as long as it is."""
-    rows = list(lines)
-    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
-    return "\n".join(
-        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]])
-        for row in rows
-    )
-
-
 def _row(node: Node, fact: NodeFacts, owners: Mapping[str, Mapping[str, str]]) -> tuple[Candidate, ...]:
     pairs = [(interface, address) for interface in fact.interfaces for address in interface.addresses]
-    return tuple(
-        Candidate(
-            node=node.name,
-            interface=interface.name,
-            address=address.address,
-            prefix=address.prefix,
-            rejected=_against(node, fact, interface, address) or _elsewhere(owners[address.address], fact.machine),
-            quality=_quality(fact, interface),
-            order=order,
-            link_local=is_link_local(address),
+    row = []
+    for order, (interface, address) in enumerate(pairs):
+        against = _against(node, fact, interface, address)
+        if not against.reason:
+            against = _elsewhere(node, interface, owners[address.address], fact.machine)
+        row.append(
+            Candidate(
+                node=node.name,
+                interface=interface.name,
+                address=address.address,
+                prefix=address.prefix,
+                rejected=against.reason,
+                quality=_quality(fact, interface),
+                order=order,
+                link_local=is_link_local(address),
+                instead=_announced_instead(interface, address),
+                mend=against.mend,
+            )
         )
-        for order, (interface, address) in enumerate(pairs)
-    )
+    return tuple(row)
 
 
-def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address) -> str:
+def _announced_instead(interface: Interface, address: Address) -> str:
+    """NCCL goes through the interface's addresses as the kernel lists them, and takes the first of the family."""
+    alike = [
+        other.address
+        for other in interface.addresses
+        if other.family == address.family and not (other.family == "ipv6" and is_link_local(other))
+    ]
+    return alike[0] if address.address in alike[1:] else ""
+
+
+def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address) -> _Against:
     """Why this node can't or shall not use this address, whatever the others have."""
     network, ip = node.network, ip_address(address.address)
     if node.address and ip != ip_address(node.address):
-        return f"not the address {node.address} that the cluster file wants"
+        return _Against(f"not the address {node.address} that the cluster file wants")
     if network.interface not in ("auto", interface.name):
-        return f"not the interface {network.interface} that the cluster file wants"
+        return _Against(f"not the interface {network.interface} that the cluster file wants")
     if network.subnet is not None and ip not in network.subnet:
-        return f"not in {network.subnet}, which the cluster file wants"
+        return _Against(f"not in {network.subnet}, which the cluster file wants")
     if network.family not in ("auto", address.family):
-        return f"not {network.family}, which the cluster file wants"
-    if not interface.up:
-        return "interface is down"
-    if not interface.running:
-        return "interface has no carrier"
+        return _Against(f"not {network.family}, which the cluster file wants")
+    if not interface.up or not interface.running:
+        command = f"ethtool {interface.name}" if interface.up else f"ip link set {interface.name} up"
+        what = "look at the cable and the switch port" if interface.up else "bring it up"
+        # What ends in its own host anyway is no help to anybody.
+        mend = "" if ends_here(fact, interface) else f"{what} on {node.name}:  {command}"
+        return _Against("interface has no carrier" if interface.up else "interface is down", mend)
     if is_link_local(address) and address.family == "ipv6":
-        return "link-local: nobody else can use it without naming a zone"
+        return _Against("link-local: nobody else can use it without naming a zone")
     if node.address or network.interface != "auto":
-        return ""
-    return ends_here(fact, interface)
+        return _Against()
+    return _Against(ends_here(fact, interface))
 
 
-def _elsewhere(owners: Mapping[str, str], machine: str) -> str:
+def _elsewhere(node: Node, interface: Interface, owners: Mapping[str, str], machine: str) -> _Against:
     others = [name for other, name in owners.items() if other != machine]
-    if len(others) > 1:
-        return f"{others[0]} and {len(others) - 1} more have the same address"
-    return f"{others[0]} has the same address" if others else ""
+    if not others:
+        return _Against()
+    who = f"{others[0]} and {len(others) - 1} more have" if len(others) > 1 else f"{others[0]} has"
+    return _Against(f"{who} the same address", f"give {node.name} an address of its own on {interface.name}")
 
 
 def _quality(fact: NodeFacts, interface: Interface) -> Quality:
     return Quality(
+        outward=leads_out(fact, interface),
         rdma=bool(own_ports(fact, interface)),
         speed=speed(fact, interface),
         mtu=interface.mtu,

@@ -48,8 +48,6 @@ def ends_here(fact: NodeFacts, interface: Interface) -> str:
         return "container or VM bridge: ends in this host"
     if interface.master and not _is_vrf(fact, interface.master):
         return f"a port of {interface.master}, which takes what arrives here: the address belongs on {interface.master}"
-    if interface.kind == "bridge" and not _leads_out(fact, interface):
-        return "bridge without a network card in it: ends in this host"
     return ""
 
 
@@ -58,13 +56,20 @@ def _is_vrf(fact: NodeFacts, name: str) -> bool:
     return any(interface.name == name and interface.kind == "vrf" for interface in fact.interfaces)
 
 
-def _leads_out(fact: NodeFacts, bridge: Interface) -> bool:
-    """Whether a bridge has a card in it, carries a default route, or has the only address of this host."""
-    if bridge.default_route or any(not port.virtual for port in below(fact, bridge)):
+def leads_out(fact: NodeFacts, interface: Interface) -> bool:
+    """Whether the facts speak for a way out of this host; of a bridge alone they may not, and then proof decides.
+
+    They do if it has a card in it, carries a default route, or has the only address of this host. In hosts that are
+    containers themselves cards are veths, told from those of their own containers by name alone.
+    """
+    if interface.kind != "bridge" or interface.default_route:
         return True
-    others = (i for i in fact.interfaces if i.name != bridge.name and not i.loopback and not i.master)
+    ports = below(fact, interface)
+    if any(not port.virtual or (port.kind == "veth" and not CONTAINER_BRIDGE.match(port.name)) for port in ports):
+        return True
+    others = (i for i in fact.interfaces if i.name != interface.name and not i.loopback and not i.master)
     named = (i for i in others if not CONTAINER_BRIDGE.match(i.name))
-    return not any(not is_link_local(address) for interface in named for address in interface.addresses)
+    return not any(not is_link_local(address) for other in named for address in other.addresses)
 
 
 def speed(fact: NodeFacts, interface: Interface) -> int:

@@ -21,6 +21,10 @@ class Rank(NamedTuple):
 
     routable: bool
     """No link-local address."""
+    announced: bool
+    """The first address of its interface, which NCCL announces."""
+    outward: bool
+    """No bridge that may end in its own host."""
     ipv4: bool
     rdma: bool
     speed: int
@@ -39,7 +43,7 @@ class Joint:
     @cached_property
     def rank(self) -> Rank:
         """To compare with others; the greater the better."""
-        return Rank(*map(min, zip(*(_rank(pick) for pick in self.picks), strict=True)))
+        return Rank(*map(min, zip(*(rank_of(pick) for pick in self.picks), strict=True)))
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -60,6 +64,19 @@ class Joint:
 def best(answers: Iterable[Joint]) -> Joint:
     """The one that is taken, whatever the order of the nodes."""
     return max(answers, key=lambda answer: (answer.rank, answer.order))
+
+
+def all_answers(nodes: Sequence[Node], usable: Sequence[Row], proof: Proof | None) -> list[Joint]:
+    """The answers to choose from: a subnet that all share comes before anything that is routed.
+
+    Addresses that NCCL would not announce, as another one of the interface comes before them, are taken only by a
+    node that has no other, or when nothing else works for all.
+    """
+    announced = [[c for c in row if not c.instead] or row for row in usable]
+    found = in_shared_subnets(nodes, announced, proof) or routed(announced, proof)
+    if not found and any(c.instead for row in usable for c in row):
+        found = in_shared_subnets(nodes, usable, proof) or routed(usable, proof)
+    return found
 
 
 def shared_subnets(nodes: Sequence[Node], usable: Sequence[Row]) -> dict[IPNetwork, list[Row]]:
@@ -120,13 +137,13 @@ def routed(usable: Sequence[Row], proof: Proof | None, above: Callable[[Candidat
 
 def _best_proven(rows: Sequence[Row], proof: Proof) -> tuple[Candidate, ...] | None:
     """Searches for the highest bar at which candidates below it can be done without."""
-    ranked = [sorted(row, key=lambda c: (_rank(c), -c.order), reverse=True) for row in rows]
-    bars = sorted({_rank(c) for row in rows for c in row})
+    ranked = [sorted(row, key=lambda c: (rank_of(c), -c.order), reverse=True) for row in rows]
+    bars = sorted({rank_of(c) for row in rows for c in row})
     low, high = 0, len(bars)
     found = _search(ranked, proof)
     while found is not None and high - low > 1:
         middle = (low + high) // 2
-        trial = _search([[c for c in row if _rank(c) >= bars[middle]] for row in ranked], proof)
+        trial = _search([[c for c in row if rank_of(c) >= bars[middle]] for row in ranked], proof)
         if trial is None:
             high = middle
         else:
@@ -136,7 +153,7 @@ def _best_proven(rows: Sequence[Row], proof: Proof) -> tuple[Candidate, ...] | N
 
 def _guess(rows: Sequence[Row]) -> tuple[Candidate, ...]:
     shared = Counter(network for row in rows for network in {c.network for c in row})
-    return tuple(max(row, key=lambda c: (shared[c.network], _rank(c), -c.order)) for row in rows)
+    return tuple(max(row, key=lambda c: (shared[c.network], rank_of(c), -c.order)) for row in rows)
 
 
 def _search(options: Sequence[Row], proof: Proof | None) -> tuple[Candidate, ...] | None:
@@ -149,16 +166,20 @@ def _search(options: Sequence[Row], proof: Proof | None) -> tuple[Candidate, ...
 
 
 def senders_first(node_rank: int, row: Row, proof: Proof | None) -> Row:
-    """Several addresses of a node in one subnet: those first by which the kernel sends."""
-    if len(row) == 1 or proof is None:
+    """Several addresses of a node in one subnet: those first that NCCL announces, then those the kernel sends by."""
+    if len(row) == 1:
         return row
-    return sorted(row, key=lambda c: (-proof.sent[node_rank, c.address], c.order))
+    sent: Counter[tuple[int, str]] = Counter() if proof is None else proof.sent
+    return sorted(row, key=lambda c: (bool(c.instead), -sent[node_rank, c.address], c.order))
 
 
-def _rank(candidate: Candidate) -> Rank:
+def rank_of(candidate: Candidate) -> Rank:
+    """What speaks for one candidate."""
     quality = candidate.quality
     return Rank(
         not candidate.link_local,
+        not candidate.instead,
+        quality.outward,
         candidate.family == "ipv4",
         quality.rdma,
         quality.speed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ncclrun.model.network import Link
 
@@ -46,51 +46,66 @@ def master_out_of_reach(link: Link, names: Sequence[str]) -> tuple[str, str]:
     return message + one_way(link, names), "run it again: what was proven a moment ago no longer holds"
 
 
-def about_address(links: Iterable[Link], names: Sequence[str]) -> str:
+def about_address(links: Iterable[Link], names: Sequence[str], alone: Collection[int] = ()) -> str:
     """How the attempts to reach one address ended: who reaches it, and who does not for what reason.
 
-    Of a node's attempts that which the kernel routed counts, as NCCL does it so; if that works, one that does not.
+    ``alone`` are the peers that it does not work with, one way at least. Of a node's attempts that which the kernel
+    routed counts, as NCCL does it so; if that works, one that does not.
     """
     verdicts: dict[int, Link] = {}
     for link in links:
         held = verdicts.get(link.node_rank)
         if held is None or (held.ok, held.source is not None) > (link.ok, link.source is not None):
             verdicts[link.node_rank] = link
-    reached = [link for _, link in sorted(verdicts.items()) if link.ok]
-    parts = []
+    parts = [_does_not_work(alone, verdicts, names)] if alone else []
+    reached = [link for rank, link in sorted(verdicts.items()) if link.ok and rank not in alone]
     if reached:
         plural = "reaches" if len(reached) == 1 else "reach"
         who = listed([names[link.node_rank] for link in reached])
         parts.append(f"{who} {plural} it{_milliseconds(reached)}")
     failures: dict[str, list[str]] = {}
-    for _, link in sorted(verdicts.items()):
-        if not link.ok:
-            failures.setdefault(_toward(link, names), []).append(names[link.node_rank])
+    for rank, link in sorted(verdicts.items()):
+        if not link.ok and rank not in alone:
+            words, place = _ending(link, names)
+            failures.setdefault(words + place, []).append(names[rank])
     parts += [words.format(listed(who)) for words, who in failures.items()]
     return "; ".join(parts)
 
 
-def _toward(link: Link, names: Sequence[str]) -> str:
-    """How the attempt ended with a place ({}) for those who met with it."""
+def _does_not_work(alone: Collection[int], verdicts: Mapping[int, Link], names: Sequence[str]) -> str:
+    """Those that it does not work with are named once; again only where their reasons differ."""
+    reasons: dict[str, list[str]] = {}
+    for rank in sorted(alone):
+        link = verdicts.get(rank)
+        if link is None:
+            reason = "not tried"
+        else:
+            reason = "reached from there, but not the other way" if link.ok else _ending(link, names)[0].format()
+        reasons.setdefault(reason, []).append(names[rank])
+    head = f"does not work with {listed([names[rank] for rank in sorted(alone)])}: "
+    if len(reasons) == 1:
+        return head + next(iter(reasons))
+    return head + ", ".join(f"{reason} ({listed(who)})" for reason, who in reasons.items())
+
+
+def _ending(link: Link, names: Sequence[str]) -> tuple[str, str]:
+    """How the attempt ended; and how to go on with a place ({}) for those who met with it."""
     source = f" from {link.source}" if link.source is not None else ""
+    within = f" within {link.seconds:.1f} s" if link.outcome == "timeout" and link.seconds else ""
     if link.outcome == "other":
-        who = "itself" if link.by == link.node_rank else _name(link.by, names)
-        return f"leads {{}} to {_literal(who)}"
-    words = {
-        "stranger": "somebody who is no node answers {}",
-        "refused": "refuses {}",
-        "timeout": "no answer to {}",
-        "no_route": "no route to host for {}",
-        "no_network": "no route to this network on {}",
-        "forbidden": "forbidden by the firewall of {}",
-        "reset": "resets the connection of {}",
-        "bad_source": "not tried from {}, whose own address has gone",
-    }.get(link.outcome, f"fails for {{}} ({_literal(link.detail or link.outcome)})")
-    return (
-        words
-        + _literal(source)
-        + (f" within {link.seconds:.1f} s" if link.outcome == "timeout" and link.seconds else "")
-    )
+        who = "the node that asks" if link.by == link.node_rank else _name(link.by, names)
+        return _literal(f"leads to {who}{source}"), " for {}"
+    words, place = {
+        "stranger": ("somebody who is no node answers", " {}"),
+        "refused": ("connection refused", " to {}"),
+        "timeout": ("no answer", " to {}"),
+        "no_route": ("no route to host", " for {}"),
+        "no_network": ("no route to this network", " on {}"),
+        "forbidden": ("forbidden by the firewall of the one who asks", ", {}"),
+        "reset": ("connection reset", " to {}"),
+        "bad_source": ("the address that was to ask has gone", " on {}"),
+    }.get(link.outcome, (_literal(link.detail or link.outcome), " for {}"))
+    return words + _literal(source + within), place
 
 
 def _literal(text: str) -> str:

@@ -11,13 +11,13 @@ from ncclrun.model.network import Evidence
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning import refusals
 from ncclrun.planning.candidates import Candidate, Row, all_candidates, one_machine
-from ncclrun.planning.joint import FAMILIES, Joint, best, in_shared_subnets, of_family, routed
+from ncclrun.planning.joint import FAMILIES, Joint, all_answers, best, of_family
 from ncclrun.planning.notes import notes_on
 from ncclrun.planning.proof import Proof
 from ncclrun.planning.verdicts import Note, Verdict, difference, table_of_verdicts
 from ncclrun.planning.wishes import refuse_impossible_wishes, wish, wished, without_wishes
 
-__all__ = ["Choice", "Note", "Verdict", "choose", "probe_addresses"]
+__all__ = ["Choice", "Note", "Verdict", "choose", "judged_without_choice", "probe_addresses"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ def choose(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence
         return _on_loopback(nodes, facts, table)
     usable = [[c for c in row if not c.rejected] for row in table]
     proof = None if evidence is None else Proof(table, evidence)
-    answers = in_shared_subnets(nodes, usable, proof) or routed(usable, proof)
+    answers = all_answers(nodes, usable, proof)
     if not answers:
         if proof is None or evidence is None or not any(all(of_family(usable, family)) for family in FAMILIES):
             raise refusals.no_address(nodes, table, usable)
-        raise refusals.nothing_proven(nodes, facts, table, proof, evidence, _unwished(nodes, facts, evidence))
+        raise refusals.nothing_proven(nodes, table, proof, evidence, _unwished(nodes, facts, evidence))
     choice = best(answers)
     others = [answer for answer in answers if answer is not choice]
     return Choice(
@@ -56,6 +56,14 @@ def choose(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence
         notes=notes_on(choice, others, table, usable, proof, evidence),
         why=_why(nodes, choice, others, proof),
     )
+
+
+def judged_without_choice(
+    nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence | None
+) -> tuple[tuple[Verdict, ...], ...]:
+    """The table of a choice that there was not: each candidate rejected or usable, as far as ``evidence`` tells."""
+    table = all_candidates(nodes, facts)
+    return table_of_verdicts(table, None, (), None if evidence is None else Proof(table, evidence), evidence)
 
 
 def probe_addresses(
@@ -86,7 +94,7 @@ def _unwished(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evide
     table = all_candidates(free, facts)
     usable = [[c for c in row if not c.rejected] for row in table]
     proof = Proof(table, evidence)
-    answers = in_shared_subnets(free, usable, proof) or routed(usable, proof)
+    answers = all_answers(free, usable, proof)
     return best(answers) if answers else None
 
 

@@ -30,7 +30,14 @@ def notes_on(
         *_tie(choice, others),
         *_untried(evidence),
         *(_faster(choice, usable, proof) if proof is not None else ()),
-        *_folded([note for at, row in enumerate(table) for note in _several_interfaces(at, choice, row, proof)]),
+        *_folded(
+            [note for pick, row in zip(choice.picks, table, strict=True) for note in _not_announced(pick, row)],
+            "an address that is not the first",
+        ),
+        *_folded(
+            [note for at, row in enumerate(table) for note in _several_interfaces(at, choice, row, proof)],
+            "several interfaces in one subnet",
+        ),
     )
 
 
@@ -71,11 +78,41 @@ def _faster(choice: Joint, usable: Sequence[Row], proof: Proof) -> Iterator[Note
     if answers:
         other = best(answers)
         named = sorted({pick.interface for pick in other.picks})
-        line = f"network: {{interface: {named[0]}}}" if len(named) == 1 else "`interface: …` on each node"
-        why = difference(choice.rank._replace(ipv4=other.rank.ipv4), other.rank)
-        yield Note(
-            None, f"{other.name} works for all nodes, too, and has more to offer than {choice.name} ({why})", line
+        line = (
+            f"network: {{interface: {named[0]}}}" if len(named) == 1 else "{host: HOST, interface: NAME}  for each node"
         )
+        why = difference(choice.rank._replace(ipv4=other.rank.ipv4), other.rank)
+        left = "is IPv6" if choice.network is None else "is not one subnet that all share"
+        yield Note(
+            None,
+            f"{other.name} works for all nodes, too, and is the better network, but {left}; took {choice.name} ({why})",
+            f"to take the other, write  {line}",
+        )
+
+
+def _not_announced(pick: Candidate, row: Row) -> Iterator[Note]:
+    """NCCL takes an interface's first address of a family, and has no setting for another."""
+    if pick.instead:
+        yield Note(
+            pick.node,
+            f"NCCL will announce {pick.instead}, the first address of {pick.interface}, and not {pick.address}: it can"
+            " be told the interface, but not which of its addresses",
+            f"on that host, for it to come first:  {_to_the_front(pick, row)};  or give it an interface of its own",
+        )
+
+
+def _to_the_front(pick: Candidate, row: Row) -> str:
+    """The kernel lists the newest of an interface's IPv6 addresses first, and the oldest of its IPv4 addresses.
+
+    Where those before it are in its subnet it may go with them, hence `replace`.
+    """
+    own = f"{pick.address}/{pick.prefix} dev {pick.interface}"
+    if pick.family == "ipv6":
+        return f"ip -6 addr del {own} && ip -6 addr add {own}"
+    alike = [c for c in row if (c.interface, c.family) == (pick.interface, pick.family) and c.order < pick.order]
+    before = [f"{c.address}/{c.prefix} dev {c.interface}" for c in alike]
+    steps = [f"del {other}" for other in before] + [f"replace {own}"] + [f"add {other}" for other in before]
+    return " && ".join(f"ip addr {step}" for step in steps)
 
 
 def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | None) -> Iterator[Note]:
@@ -103,12 +140,12 @@ def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | 
     )
 
 
-def _folded(notes: Sequence[Note]) -> Sequence[Note]:
+def _folded(notes: Sequence[Note], what: str) -> Sequence[Note]:
     """A cluster of one build has the same on every node: told in full of the first one."""
     if len(notes) <= MOST_ALIKE:
         return notes
     others = listed([note.node or "" for note in notes[1:]])
-    return [notes[0], Note(None, f"several interfaces in one subnet, as {notes[0].node}: {others}", "as there")]
+    return [notes[0], Note(None, f"{what}, as {notes[0].node}: {others}", "as there")]
 
 
 def _leads_to_peers(candidate: Candidate, choice: Joint) -> bool:

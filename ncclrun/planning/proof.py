@@ -46,6 +46,10 @@ class Proof:
         """Partners none of whose ``usable`` candidates (bits, by node) works with this one."""
         return [b for b in self._neighbours[node] if not self._mutual[node, b][number] & usable[b]]
 
+    def partners_with(self, node: int, number: int, picks: Sequence[int]) -> int:
+        """With how many partners' picks this candidate of the node works."""
+        return sum(self.works(node, number, b, picks[b]) for b in self._neighbours[node])
+
     def proven(self, picks: Sequence[int]) -> int:
         """How many of the tried pairs work with these picks."""
         return sum(self.works(a, picks[a], b, picks[b]) for a, b in self.pairs())

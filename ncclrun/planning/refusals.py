@@ -1,4 +1,4 @@
-"""Why there is no network for all nodes: errors with every candidate, the evidence, and the line that mends it."""
+"""Why there is no network for all nodes: errors with the evidence, and the line that mends it."""
 
 from __future__ import annotations
 
@@ -6,103 +6,133 @@ from collections.abc import Sequence
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
-from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence
-from ncclrun.planning.blame import blame
-from ncclrun.planning.candidates import Candidate, Row, aligned, candidate_table
-from ncclrun.planning.joint import Joint, Rank
+from ncclrun.planning.blame import MOST_SHOWN, Blame, blame
+from ncclrun.planning.candidates import Candidate, Row
+from ncclrun.planning.joint import Joint
 from ncclrun.planning.links import listed
+from ncclrun.planning.nearest import Nearest, nearest
 from ncclrun.planning.proof import Proof
-from ncclrun.planning.verdicts import table_of_verdicts
+from ncclrun.planning.verdicts import as_text, table_of_verdicts
 from ncclrun.planning.wishes import entry, wished
 
-MOST_SHOWN = 8
-"""Nodes in the table of an error."""
+MOST_NETWORKS = 3
+"""Networks that work among some of the nodes."""
+MOST_ADDRESSES = 4
+"""Addresses of a node that are named in a line."""
 
 
 def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
     """All nodes are one machine, and it has no loopback."""
     return PlanError(
-        f"{node.name}: no loopback address {wanted}, and all nodes are one machine\n{candidate_table([row])}",
+        f"{node.name}: no loopback address {wanted}, and all nodes are one machine",
         fix="bring the loopback up (ip link set lo up), or name an interface:  network: {interface: NAME}",
+        table=as_text(table_of_verdicts([row], None, (), None, None)),
     )
 
 
 def no_address(nodes: Sequence[Node], table: Sequence[Row], usable: Sequence[Row]) -> PlanError:
     """The facts alone rule it out: a node has no usable address, or none of the others' family."""
-    outside = tuple(node.name for node, row in zip(nodes, usable, strict=True) if all(c.link_local for c in row))
-    if outside:
-        reason = f"no usable address on {listed(outside, MOST_SHOWN)}"
-    else:
-        reason = "some nodes have IPv4 addresses only, others IPv6"
-    mend = f"mend or leave out {listed(outside, MOST_SHOWN)}, or name" if outside else "name"
+    out = [at for at, row in enumerate(usable) if all(c.link_local for c in row)]
+    outside = tuple(nodes[at].name for at in out)
+    lines = [f"no usable address on {listed(outside, MOST_SHOWN)}"]
+    if not outside:
+        lines = ["some nodes have IPv4 addresses only, others IPv6"]
+    lines += [f"  {nodes[at].name} has {_haves(table[at])}" for at in out[:MOST_SHOWN]]
+    mendable = next((c for at in out for c in table[at] if c.mend), None)
+    mend = (
+        f"{mendable.mend if mendable else 'mend it'};  or leave out {listed(outside, MOST_SHOWN)}, or " if out else ""
+    )
     return PlanError(
-        f"{reason}\n{_shown(nodes, table, outside)}",
-        fix=f"{mend} the interface that reaches the others:  {_line(nodes, usable)}",
+        "\n".join(lines),
+        fix=f"{mend}name the interface that reaches the others:  {_line(nodes, usable)}",
         nodes=outside,
+        table=as_text(table_of_verdicts(table, None, (), None, None), outside),
     )
 
 
 def nothing_proven(
-    nodes: Sequence[Node],
-    facts: Sequence[NodeFacts],
-    table: Sequence[Row],
-    proof: Proof,
-    evidence: Evidence,
-    unwished: Joint | None,
+    nodes: Sequence[Node], table: Sequence[Row], proof: Proof, evidence: Evidence, unwished: Joint | None
 ) -> PlanError:
     """No answer works for all pairs that were tried: who or what is in the way of the one that comes nearest.
 
     ``unwished`` is what works for all if the cluster file's wishes are left out.
     """
-    names = [node.name for node in nodes]
-    nearest = _nearest(table, proof)
-    picks = [row[number] for row, number in zip(table, nearest, strict=True)]
-    verdict = blame(picks, evidence)
+    near = nearest(table, proof)
+    rest = [at for at in range(len(nodes)) if at not in near.absent]
+    verdict = blame([near.picks[at] for at in rest], evidence.only(rest))
+    outside = (*(nodes[at].name for at in near.absent), *verdict.nodes)
+    head, fix = "no network works for all nodes", _fix(near, verdict, outside)
     wishes = list(dict.fromkeys(filter(None, map(wished, nodes))))
-    head = "no network works for all nodes"
-    fix = verdict.fix
     if wishes:
         head = f"the cluster file's wish ({listed(wishes)}) does not work for all nodes"
         if unwished is not None:
             fix = f"take the wish out: without it {unwished.name} is proven for all nodes"
             if len({pick.interface for pick in unwished.picks}) == 1:
                 fix += f";  or name it:  network: {{interface: {unwished.picks[0].interface}}}"
-    verdicts = table_of_verdicts(table, None, (), proof, evidence)
-    ordered = sorted(zip(names, verdicts, strict=True), key=lambda pair: pair[0] not in verdict.nodes)
-    rows = [
-        (v.candidate.node, v.candidate.interface, f"{v.candidate.address}/{v.candidate.prefix}", v.reason or v.verdict)
-        for _, row in ordered[:MOST_SHOWN]
-        for v in row
-        if not v.candidate.ip.is_loopback
-    ]
-    elsewhere = _works_among(table, proof, names)
+    lines = [head, *_joined(near, verdict, outside), *_about_absent(near), *verdict.lines]
+    if len(lines) == 1:
+        lines.append("each pair works by some of its addresses, but no choice of one address a node works for all")
+    if not (outside and verdict.others_work):
+        lines += _works_among(table, proof, [node.name for node in nodes])
     return PlanError(
-        "\n".join([head, *verdict.lines, *elsewhere, "all addresses:", aligned(rows), *_more(len(nodes))]),
+        "\n".join(lines),
         fix=fix,
-        nodes=verdict.nodes,
+        nodes=outside if 2 * len(outside) < len(nodes) else (),
+        table=as_text(table_of_verdicts(table, None, (), proof, evidence), outside),
     )
 
 
-def _nearest(table: Sequence[Row], proof: Proof) -> list[int]:
-    """The picks with the most proven pairs, then the best, of those that lie in the networks that most nodes have."""
-    usable = [[c for c in row if not c.rejected] for row in table]
-    shared: dict[object, set[int]] = {}
-    for at, row in enumerate(usable):
-        for candidate in row:
-            shared.setdefault(candidate.network, set()).add(at)
-    networks = sorted(shared, key=lambda network: -len(shared[network]))[:MOST_SHOWN]
-    trials = [[_in(row, network) for row in usable] for network in networks]
-    return max(trials, key=lambda picks: (proof.proven(picks), _rank(table, picks)))
+def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:
+    """What there is: the sentence that tells the network which most nodes are to be on."""
+    every = len(near.picks)
+    joined = every - len(outside)
+    but = f"but not {listed(outside, MOST_SHOWN)}:"
+    if outside and verdict.others_work and joined > 1:
+        members = [pick for pick in near.picks if pick.node not in outside]
+        if near.network is not None and all(pick.ip in near.network for pick in members):
+            return [f"{near.network} joins {joined} of {every} nodes (proven), {but}"]
+        return [f"{joined} of {every} nodes reach each other (proven), {but}"]
+    return [f"{near.network} could join the nodes, {but}"] if near.absent else []
 
 
-def _rank(table: Sequence[Row], picks: Sequence[int]) -> Rank:
-    return Joint(tuple(row[number] for row, number in zip(table, picks, strict=True)), None).rank
+def _about_absent(near: Nearest) -> list[str]:
+    """A line for each node that has no usable address in the network of the others."""
+    lines = []
+    for at in near.absent[:MOST_SHOWN]:
+        node, there = near.picks[at].node, near.address_there(at)
+        if there is not None:
+            lines.append(f"{node} ({there.interface} {there.address}): {there.rejected}")
+        else:
+            lines.append(f"{node} has no address in {near.network}; it has {_haves(near.table[at])}")
+    more = len(near.absent) - MOST_SHOWN
+    return [*lines, *([f"and {more} more nodes"] if more > 0 else [])]
 
 
-def _in(row: Sequence[Candidate], network: object) -> int:
-    """The node's candidate in that network, else its first that is no link-local address."""
-    return min(row, key=lambda c: (c.network != network, c.link_local, c.order)).order
+def _fix(near: Nearest, verdict: Blame, outside: Sequence[str]) -> str:
+    fix = verdict.fix
+    if near.absent:
+        at = near.absent[0]
+        there, network = near.address_there(at), near.network
+        ours = "ip -6 addr" if network is not None and network.version == 6 else "ip addr"
+        give = f"give {near.picks[at].node} an address in {network} on the card that is on this wire:  {ours} add"
+        fix = (
+            there.mend if there is not None else f"{give} ADDRESS/{network.prefixlen if network else ''} dev INTERFACE"
+        )
+    if outside and 2 * len(outside) < len(near.picks):
+        fix += f";  or leave out {listed(outside, MOST_SHOWN)}"
+    return fix or "name the interface of each node:  - {host: HOST, interface: NAME}"
+
+
+def _haves(row: Row) -> str:
+    """The node's addresses in one line, with what is wrong with each."""
+    shown = [
+        f"{c.interface} {c.address}/{c.prefix}"
+        + (f" ({c.rejected or 'link-local, and not shared'})" if c.rejected or c.link_local else "")
+        for c in row
+        if not c.noise
+    ]
+    return listed(shown, MOST_ADDRESSES) or "no address but loopback and link-local ones"
 
 
 def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str]) -> list[str]:
@@ -114,28 +144,18 @@ def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str]) -> li
                 groups.setdefault(candidate.network, {}).setdefault(at, candidate)
     lines = []
     pairs = [*proof.pairs()]
-    for network in sorted(groups, key=lambda network: -len(groups[network]))[:MOST_SHOWN]:
+    for network in sorted(groups, key=lambda network: -len(groups[network])):
         members = groups[network]
         inside = [(a, b) for a, b in pairs if a in members and b in members]
         good = {at for a, b in inside if _work(proof, members, a, b) for at in (a, b)}
         tried = [(a, b) for a, b in inside if a in good and b in good]
         if tried and all(_work(proof, members, a, b) for a, b in tried):
             lines.append(f"  {network} works among {listed([names[at] for at in sorted(good)], MOST_SHOWN)}")
-    return lines
+    return lines[:MOST_NETWORKS]
 
 
 def _work(proof: Proof, members: dict[int, Candidate], a: int, b: int) -> bool:
     return proof.works(a, members[a].order, b, members[b].order)
-
-
-def _shown(nodes: Sequence[Node], table: Sequence[Row], first: Sequence[str]) -> str:
-    """The table of candidates; of many nodes those in ``first`` and some to hold against them."""
-    ordered = sorted(zip(nodes, table, strict=True), key=lambda pair: pair[0].name not in first)
-    return "\n".join([candidate_table(row for _, row in ordered[:MOST_SHOWN]), *_more(len(nodes))])
-
-
-def _more(nnodes: int) -> list[str]:
-    return [f"  … and {nnodes - MOST_SHOWN} more nodes"] if nnodes > MOST_SHOWN else []
 
 
 def _line(nodes: Sequence[Node], usable: Sequence[Row]) -> str:

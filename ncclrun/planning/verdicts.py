@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ncclrun.model.network import Evidence, Link
 from ncclrun.planning.candidates import Candidate, Row
 from ncclrun.planning.joint import Joint, Rank
-from ncclrun.planning.links import about_address, listed
+from ncclrun.planning.links import about_address
 from ncclrun.planning.proof import Proof, bits
+
+MOST_ROWS = 10
+"""Candidates in the table of an error."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ def difference(lower: Rank, higher: Rank) -> str:
     """The first thing in which one answer is poorer than another; "" if they are equal."""
     if lower.routable != higher.routable:
         return "link-local"
+    if lower.announced != higher.announced:
+        return "not the first address of its interface, and NCCL announces the first"
+    if lower.outward != higher.outward:
+        return "a bridge without a network card in it"
     if lower.ipv4 != higher.ipv4:
         return "IPv6, and IPv4 works as well"
     if lower.rdma != higher.rdma:
@@ -63,6 +70,33 @@ def table_of_verdicts(
     """A verdict for every candidate of every node; ``choice`` is None when there is no answer."""
     words = _Words(table, choice, others, proof, evidence)
     return tuple(tuple(words.judge(node_rank, c) for c in row) for node_rank, row in enumerate(table))
+
+
+def as_text(table: Iterable[Sequence[Verdict]], first: Collection[str] = ()) -> str:
+    """The verdicts as aligned plain text under a headline, at most MOST_ROWS of them; "" if nothing is to be seen.
+
+    The nodes in ``first`` come first; what every interface has (loopback, IPv6 link-local) is left out.
+    """
+    rows = [[v for v in row if not v.candidate.noise] for row in table]
+    rows = sorted(filter(None, rows), key=lambda row: row[0].candidate.node not in first)
+    verdicts = [verdict for row in rows for verdict in row]
+    shown = [
+        (v.candidate.node, v.candidate.interface, f"{v.candidate.address}/{v.candidate.prefix}", v.reason or v.verdict)
+        for v in verdicts[:MOST_ROWS]
+    ]
+    more = len(verdicts) - len(shown)
+    lines = ["all addresses:", *aligned(shown), *([f"  … and {more} more: see `ncclrun resolve`"] if more else [])]
+    return "\n".join(lines) if shown else ""
+
+
+def aligned(lines: Iterable[Sequence[str]]) -> list[str]:
+    """Cells in columns, indented by two; the last column is as long as it is."""
+    rows = list(lines)
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    return [
+        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]])
+        for row in rows
+    ]
 
 
 class _Words:
@@ -93,16 +127,19 @@ class _Words:
             return Verdict(candidate, "rejected", candidate.rejected)
         if self._proof is not None and (node_rank, candidate.address) not in self._links:
             return Verdict(candidate, "usable", "not tried")
-        evidence = self._evidence(node_rank, candidate)
         alone = self._proof.alone(node_rank, candidate.order, self._usable) if self._proof is not None else []
+        evidence = self._evidence(node_rank, candidate, alone)
         if alone:
-            against = f"does not work with {listed([self._names[peer] for peer in alone])}"
-            return Verdict(candidate, "rejected", "; ".join(filter(None, [against, evidence])))
+            return Verdict(candidate, "rejected", evidence)
         return Verdict(candidate, "usable", "; ".join(filter(None, [self._lost_by(node_rank, candidate), evidence])))
 
     def _lost_by(self, node_rank: int, candidate: Candidate) -> str:
+        if candidate.instead:
+            return f"NCCL would announce {candidate.instead}, the first address of {candidate.interface}"
         if self._choice is None:
-            return "" if self._proof is not None else "not tried"
+            if self._proof is not None:
+                return ""
+            return "link-local, and not shared" if candidate.link_local else "not tried"
         pick = self._choice.picks[node_rank]
         if self._choice.network is not None and candidate.ip in self._choice.network:
             return f"{pick.interface} {pick.address} is in the same subnet and comes first"
@@ -111,7 +148,7 @@ class _Words:
             return difference(joint.rank, self._choice.rank) or f"equal to {self._choice.name}, which is listed first"
         return "not in a subnet that all nodes share"
 
-    def _evidence(self, node_rank: int, candidate: Candidate) -> str:
+    def _evidence(self, node_rank: int, candidate: Candidate, alone: Collection[int] = ()) -> str:
         """From addresses of other networks an attempt may well fail: that says nothing against the candidate."""
         return about_address(
             [
@@ -120,6 +157,7 @@ class _Words:
                 if link.source is None or self._belongs(link, candidate)
             ],
             self._names,
+            alone,
         )
 
     def _belongs(self, link: Link, candidate: Candidate) -> bool:

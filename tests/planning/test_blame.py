@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ncclrun.model.errors import PlanError
+from ncclrun.model.facts import Interface
+from ncclrun.model.network import Reach
 from ncclrun.planning.network import choose
 from tests.planning.evidence import Reaches, evidence
 from tests.planning.makers import card, facts, node
@@ -24,8 +27,8 @@ def refusal(reaches: Reaches, *, nnodes: int = 4, **more: Any) -> PlanError:
 
 
 def about(error: PlanError) -> str:
-    """The line under the headline."""
-    return error.message.split("\n")[1]
+    """The first line under the headline that says what is wrong."""
+    return next(line for line in error.message.split("\n")[1:] if "(proven), but not" not in line)
 
 
 class TestOneNode:
@@ -148,12 +151,161 @@ class TestPairs:
         names = [f"n{i:02}" for i in range(12)]
         nodes = [node(name) for name in names]
         machines = [facts(n, card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
-        half = evidence(nodes, machines, lambda a, _s, b, _t: (a < 6) == (b < 6))
+        found = evidence(nodes, machines, lambda a, _s, b, _t: abs(a - b) != 1)
         with pytest.raises(PlanError) as caught:
-            choose(nodes, machines, half)
+            choose(nodes, machines, found)
         lines = caught.value.message.split("\n")
-        assert lines[9] == "and 28 more pairs"
-        assert caught.value.message.endswith("  … and 4 more nodes")
+        assert lines[1].startswith("n00 <-> n01: no answer")
+        assert lines[7] == "and 5 more pairs"
+
+
+class TestGroups:
+    """Nodes that see only their own group: a split is told as that, not pair by pair."""
+
+    @staticmethod
+    def split(addresses: list[str], border: int, outcome: bool | Reach = False) -> PlanError:
+        """Nodes with these addresses, of which those below ``border`` reach only each other, and so do the others."""
+        names = [f"n{i:02}" for i in range(len(addresses))]
+        nodes = [node(name) for name in names]
+        machines = [facts(name, card("e", address)) for name, address in zip(names, addresses, strict=True)]
+        found = evidence(nodes, machines, lambda a, _s, b, _t: (a < border) == (b < border) or outcome)
+        with pytest.raises(PlanError) as caught:
+            choose(nodes, machines, found)
+        return caught.value
+
+    def test_halves_of_one_subnet_are_two_groups_and_nobody_is_left_out(self) -> None:
+        error = self.split([f"10.0.0.{i + 1}/24" for i in range(12)], 6)
+        assert error.message.split("\n") == [
+            "no network works for all nodes",
+            "the nodes fall into 2 groups, and none reaches another:",
+            "  n00, n01, n02, n03, n04, n05  (10.0.0.0/24)",
+            "  n06, n07, n08, n09, n10, n11  (10.0.0.0/24)",
+            "between them (n00 -> n06): no answer within 2.5 s: a firewall drops it, or an interface, VLAN or cable is"
+            " dead",
+        ]
+        assert error.nodes == ()
+        assert error.fix.startswith("look at what joins the groups (the cable between their switches, the VLAN, the")
+
+    def test_of_a_small_group_and_a_large_one_the_small_one_may_be_left_out(self) -> None:
+        error = self.split([f"10.0.0.{i + 1}/24" for i in range(5)], 3)
+        assert error.nodes == ("n03", "n04")
+        assert error.message.split("\n")[1] == "10.0.0.0/24 joins 3 of 5 nodes (proven), but not n03, n04:"
+        assert error.fix.endswith("or leave out n03, n04")
+
+    def test_each_in_a_subnet_of_its_own_lacks_a_route(self) -> None:
+        error = self.split(["10.1.0.1/24", "10.1.0.2/24", "10.2.0.1/24", "10.2.0.2/24"], 2, "no_network")
+        assert "  n00, n01  (10.1.0.0/24)\n  n02, n03  (10.2.0.0/24)\n" in error.message
+        assert error.fix == "give n00 a route:  ip route add 10.2.0.0/24 via GATEWAY dev e"
+
+
+class TestWithoutTheNetwork:
+    """A node that lacks the others' network, or whose address there can't be used: that is the sentence."""
+
+    @staticmethod
+    def refused(third: list[Interface], reaches: Reaches | None = None) -> PlanError:
+        """Two nodes in 10.50.0.0/24, which works, beside networks for SSH that don't; and a third one."""
+        machines = [
+            facts("node0", card("ens3", "10.89.0.2/24"), card("eth1", "10.50.0.1/24")),
+            facts("node1", card("ens3", "10.89.1.2/24"), card("enp7s0", "10.50.0.2/24")),
+            facts("node2", card("ens3", "10.89.2.2/24"), *third),
+        ]
+
+        def default(_a: int, _source: str | None, _b: int, target: str) -> bool | Reach:
+            return True if target.startswith("10.50.") else "no_network"
+
+        with pytest.raises(PlanError) as caught:
+            choose(NODES[:3], machines, evidence(NODES[:3], machines, reaches or default))
+        return caught.value
+
+    def test_no_address_in_it(self) -> None:
+        error = self.refused([card("eth0", "172.20.0.5/16", up=False)])
+        assert error.message.split("\n") == [
+            "no network works for all nodes",
+            "10.50.0.0/24 joins 2 of 3 nodes (proven), but not node2:",
+            "node2 has no address in 10.50.0.0/24; it has ens3 10.89.2.2/24, eth0 172.20.0.5/16 (interface is down)",
+        ]
+        assert error.nodes == ("node2",)
+        assert error.fix == (
+            "give node2 an address in 10.50.0.0/24 on the card that is on this wire:  ip addr add ADDRESS/24 dev"
+            " INTERFACE;  or leave out node2"
+        )
+
+    def test_a_card_without_a_carrier(self) -> None:
+        error = self.refused([card("ens5", "10.50.0.3/24", running=False)])
+        assert about(error) == "node2 (ens5 10.50.0.3): interface has no carrier"
+        assert error.fix == "look at the cable and the switch port on node2:  ethtool ens5;  or leave out node2"
+
+    def test_a_card_that_is_down(self) -> None:
+        assert self.refused([card("ens5", "10.50.0.3/24", up=False)]).fix.startswith(
+            "bring it up on node2:  ip link set ens5 up"
+        )
+
+    def test_an_address_that_another_node_has(self) -> None:
+        error = self.refused([card("ens5", "10.50.0.2/24")])
+        assert error.message.split("\n")[1:] == [
+            "10.50.0.0/24 could join the nodes, but not node1, node2:",
+            "node1 (enp7s0 10.50.0.2): node2 has the same address",
+            "node2 (ens5 10.50.0.2): node1 has the same address",
+        ]
+        assert error.fix == "give node1 an address of its own on enp7s0"
+
+    def test_a_dead_address_in_it_is_told_by_how_it_failed(self) -> None:
+        error = self.refused(
+            [card("ens5", "10.50.0.3/24")],
+            lambda a, _s, b, target: "no_network" if not target.startswith("10.50") else 2 not in (a, b),
+        )
+        assert about(error).startswith("node2 (ens5 10.50.0.3): nobody reaches it and it reaches nobody: no answer")
+
+
+def test_over_routers_it_starts_from_what_is_proven_not_from_the_network_of_ssh() -> None:
+    machines = [
+        facts(n, card("ens3", f"10.89.{i}.2/24"), card("e", f"10.60.{i}.1/24"), ssh_address=f"10.89.{i}.2")
+        for i, n in enumerate(NAMES[:3])
+    ]
+    found = evidence(
+        NODES[:3], machines, lambda a, _s, b, target: target.startswith("10.60.") and 2 not in (a, b), sends_by=None
+    )
+    with pytest.raises(PlanError) as caught:
+        choose(NODES[:3], machines, found)
+    assert caught.value.message.split("\n")[1] == "2 of 3 nodes reach each other (proven), but not node2:"
+    assert about(caught.value).startswith("node2 (e 10.60.2.1): nobody reaches it")
+
+
+class TestManyNodes:
+    """64 nodes: what is said stays on a screen, and the table is a few lines."""
+
+    NAMES = tuple(f"n{i:02}" for i in range(64))
+    NODES = tuple(node(name) for name in NAMES)
+    MACHINES = tuple(
+        facts(n, card("docker0", "172.17.0.1/16"), card("m", f"10.9.{i}.1/24"), card("e", f"10.0.0.{i + 1}/24"))
+        for i, n in enumerate(NAMES)
+    )
+
+    @pytest.mark.parametrize(
+        "fails",
+        [
+            lambda a, b: True,
+            lambda a, b: (a * 7 + b) % 5 == 0,
+            lambda a, b: a % 8 != b % 8,
+            lambda a, b: a % 30 != b % 30,
+            lambda a, b: min(a, b) < 20,
+            lambda a, b: max(a, b) < 20 and (a + b) % 2 == 0,
+        ],
+        ids=["all", "many pairs", "eight groups", "thirty groups", "twenty nodes", "pairs of some"],
+    )
+    def test_the_message_has_some_twenty_lines_and_the_table_twelve(self, fails: Callable[[int, int], bool]) -> None:
+        found = evidence(
+            self.NODES,
+            self.MACHINES,
+            lambda a, source, b, target: (
+                target.startswith("10.0.") and (source or "10.0.").startswith("10.0.") and not fails(a, b)
+            ),
+        )
+        with pytest.raises(PlanError) as caught:
+            choose(self.NODES, self.MACHINES, found)
+        assert 2 <= len(caught.value.message.split("\n")) <= 25
+        assert len(caught.value.table.split("\n")) == 12
+        assert len(caught.value.nodes) < 32
 
 
 class TestNobodyReachesAnybody:
@@ -170,6 +322,7 @@ class TestNobodyReachesAnybody:
     def test_with_port_22_open_it_is_a_firewall_on_each(self) -> None:
         error = refusal(lambda *_: False, open_ports=(22,))
         assert "port 22 of it answers" in about(error)
+        assert "32768-60999) and the master's port" in about(error)
         assert "on each node:  ufw allow from 10.0.0.0/24" in error.fix
 
     def test_routed_subnets_without_a_route_are_told_as_that(self) -> None:
@@ -180,20 +333,26 @@ class TestNobodyReachesAnybody:
         assert caught.value.fix == "give node0 a route:  ip route add 10.2.0.0/24 via GATEWAY dev e"
 
 
-def test_a_network_that_works_among_some_is_said() -> None:
+def test_networks_that_work_among_some_are_said_when_no_sentence_tells_them() -> None:
     machines = [
-        facts("node0", card("e", "10.0.0.1/24"), card("f", "10.0.1.1/24")),
-        facts("node1", card("e", "10.0.0.2/24"), card("f", "10.0.1.2/24")),
-        facts("node2", card("e", "10.0.0.3/24")),
+        facts(n, card("e", f"10.0.0.{i}/24"), *([card("f", f"10.0.1.{i}/24")] if i < 3 else []))
+        for i, n in enumerate(NAMES, 1)
     ]
-    found = evidence(NODES[:3], machines, lambda _a, _s, _b, target: target.startswith("10.0.1"))
+    found = evidence(NODES, machines, lambda a, _s, b, target: target.startswith("10.0.1") or {a, b} != {0, 2})
     with pytest.raises(PlanError) as caught:
-        choose(NODES[:3], machines, found)
+        choose(NODES, machines, found)
     assert "  10.0.1.0/24 works among node0, node1" in caught.value.message
 
 
-def test_the_table_of_all_addresses_comes_with_its_evidence_and_without_loopback() -> None:
-    error = refusal(lambda a, _s, b, _t: 2 not in (a, b))
-    first = error.message.split("all addresses:\n")[1].split("\n")[0]
-    assert first.startswith("  node2  ens5  10.0.0.3/24  does not work with node0, node1, node3; no answer to node0, ")
-    assert "127.0.0.1" not in error.message
+def test_the_table_of_all_addresses_is_apart_with_its_evidence_and_without_what_every_host_has() -> None:
+    machines = [facts(n, card("ens5", f"10.0.0.{i}/24", f"fe80::{i}/64")) for i, n in enumerate(NAMES, 1)]
+    with pytest.raises(PlanError) as caught:
+        choose(NODES, machines, evidence(NODES, machines, lambda a, _s, b, _t: 2 not in (a, b)))
+    assert caught.value.table.split("\n") == [
+        "all addresses:",
+        "  node2  ens5  10.0.0.3/24  does not work with node0, node1, node3: no answer within 2.5 s",
+        "  node0  ens5  10.0.0.1/24  does not work with node2: no answer within 2.5 s; node1, node3 reach it (0.4 ms)",
+        "  node1  ens5  10.0.0.2/24  does not work with node2: no answer within 2.5 s; node0, node3 reach it (0.4 ms)",
+        "  node3  ens5  10.0.0.4/24  does not work with node2: no answer within 2.5 s; node0, node1 reach it (0.4 ms)",
+    ]
+    assert "all addresses" not in caught.value.message

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model.facts import Interface, RdmaDevice, RdmaPort
-from ncclrun.planning.candidates import Candidate, all_candidates, candidate_table
+from ncclrun.planning.candidates import Candidate, all_candidates
 from tests.planning.makers import card, facts, node
 
 ETH0 = card("eth0", "10.0.0.1/24")
@@ -63,6 +63,13 @@ class TestFit:
         docker = card("docker0", "172.17.0.1/16", kind="bridge", virtual=True)
         assert candidate(bridge, port, docker, address="10.1.0.1").rejected == ""
 
+    @pytest.mark.parametrize(("port", "outward"), [("enp7s0", True), ("veth12ab", False), ("", False)])
+    def test_a_bridge_without_a_card_is_left_to_proof_and_comes_after_cards(self, port: str, outward: bool) -> None:
+        bridge = card("br0", "10.1.0.1/24", kind="bridge", virtual=True, lower=(port,) if port else ())
+        ports = [card(port, kind="veth", virtual=True, master="br0")] if port else []
+        found = candidate(ETH0, bridge, *ports, address="10.1.0.1")
+        assert (found.rejected, found.quality.outward) == ("", outward)
+
     def test_a_direct_cable_without_dhcp_is_only_second_best(self) -> None:
         cable = candidate(card("eth1", "169.254.1.1/16", scope="link"), address="169.254.1.1")
         assert (cable.rejected, cable.link_local) == ("", True)
@@ -81,7 +88,6 @@ class TestUnfit:
             (card("virbr0", "10.1.0.1/24", kind="bridge", lower=("eth0",)), "container or VM bridge"),
             (card("cni0", "10.1.0.1/24", kind="bridge"), "container or VM bridge"),
             (card("veth12ab", "10.1.0.1/24", kind="veth"), "container or VM bridge"),
-            (card("br1", "10.1.0.1/24", kind="bridge", virtual=True), "bridge without a network card in it"),
             (card("eth1", "10.1.0.1/24", master="bond0"), "a port of bond0, which takes what arrives here"),
         ],
         ids=lambda value: value.name if isinstance(value, Interface) else "",
@@ -149,11 +155,22 @@ class TestQuality:
         assert apart == [False, False, True]
 
 
-def test_a_table_has_a_line_for_each_with_its_reason() -> None:
-    rows = all_candidates([node("a")], [facts("a", ETH0, card("e1", "fd00::1/64", up=False))])
-    assert candidate_table(rows).split("\n") == [
-        "  a  lo    127.0.0.1/8  loopback: ends in this host",
-        "  a  lo    ::1/128      loopback: ends in this host",
-        "  a  eth0  10.0.0.1/24  usable",
-        "  a  e1    fd00::1/64   interface is down",
-    ]
+class TestAnnounced:
+    """NCCL takes an interface's first address of a family."""
+
+    @pytest.mark.parametrize(
+        ("addresses", "instead"),
+        [
+            (("10.1.0.1/24", "192.168.1.5/24"), ""),
+            (("192.168.1.5/24", "10.1.0.1/24"), "192.168.1.5"),
+            (("192.168.1.5/24", "10.1.0.9/24", "10.1.0.1/24"), "192.168.1.5"),
+            (("fd00::1/64", "10.1.0.1/24"), ""),
+        ],
+    )
+    def test_one_that_is_not_the_first_names_the_one_that_is(self, addresses: tuple[str, ...], instead: str) -> None:
+        assert candidate(ETH0, card("eth1", *addresses), address="10.1.0.1").instead == instead
+
+    def test_of_ipv6_the_first_that_is_not_link_local(self) -> None:
+        interface = card("eth1", "fe80::1/64", "fd00::1/64", "fd00::2/64")
+        assert candidate(interface, address="fd00::1").instead == ""
+        assert candidate(interface, address="fd00::2").instead == "fd00::1"

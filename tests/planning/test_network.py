@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,8 @@ from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import Interface, NodeFacts, RdmaDevice, RdmaPort
 from ncclrun.planning.candidates import all_candidates, one_machine
 from ncclrun.planning.clusterfile import parse_cluster
-from ncclrun.planning.network import choose
+from ncclrun.planning.network import choose, judged_without_choice
+from tests.planning.evidence import everything, evidence
 from tests.planning.makers import card, facts, node
 
 DECOYS = (
@@ -266,7 +267,7 @@ class TestErrors:
     def test_no_common_family_says_so(self) -> None:
         machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", card("f", "fd00::1/64"))]
         error = refusal([node("a", host="h1"), node("b")], machines)
-        assert error.message.startswith("some nodes have IPv4 addresses only, others IPv6\n")
+        assert error.message == "some nodes have IPv4 addresses only, others IPv6"
         assert error.fix.endswith("- {host: h1, name: a, interface: e}")
         assert error.nodes == ()
 
@@ -274,7 +275,7 @@ class TestErrors:
         machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", card("f", "169.254.0.1/16", scope="link"))]
         error = refusal(abc()[:2], machines)
         assert error.message.startswith("no usable address on b\n")
-        assert "  b  f   169.254.0.1/16  link-local, and not shared" in error.message
+        assert "  b  f  169.254.0.1/16  link-local, and not shared" in error.table
         assert error.nodes == ("b",)
 
     def test_of_many_nodes_the_one_without_an_address_is_shown_with_a_few_others(self) -> None:
@@ -282,11 +283,20 @@ class TestErrors:
         machines = [facts(n, card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
         machines[52] = facts("n52", card("e", "10.0.0.53/24", up=False))
         error = refusal([node(name) for name in names], machines)
-        assert error.message.startswith("no usable address on n52\n")
-        assert "  n52  e   10.0.0.53/24  interface is down" in error.message
-        assert error.message.endswith("  … and 56 more nodes")
+        assert error.message == "no usable address on n52\n  n52 has e 10.0.0.53/24 (interface is down)"
+        table = error.table.split("\n")
+        assert len(table) == 12
+        assert table[1] == "  n52  e  10.0.0.53/24  interface is down"
+        assert table[-1] == "  … and 54 more: see `ncclrun resolve`"
         assert error.nodes == ("n52",)
-        assert error.fix.startswith("mend or leave out n52, or name the interface")
+        assert error.fix.startswith(
+            "bring it up on n52:  ip link set e up;  or leave out n52, or name the interface that reaches the others:"
+        )
+
+    def test_a_node_with_nothing_to_mend_says_so(self) -> None:
+        error = refusal(abc()[:2], [facts("a", card("e", "10.0.0.1/24")), facts("b")])
+        assert error.message.endswith("  b has no address but loopback and link-local ones")
+        assert error.fix.startswith("mend it;  or leave out b, or name the interface")
 
     def test_an_address_that_many_have_is_told_in_few_words(self) -> None:
         machines = [facts(name, card("e", "10.0.0.1/24")) for name in "abc"]
@@ -396,6 +406,97 @@ class TestSeveralInterfacesInOneSubnet:
         choice = choose([node("a"), node("b", interface="f")], self.MACHINES, None)
         assert choice.endpoints[1].address == "10.0.0.3"
         assert [note.node for note in choice.notes] == ["b"]
+
+
+class TestBridges:
+    """A bridge in which no card is seen may lead out: it comes after cards, but before nothing."""
+
+    BRIDGE: ClassVar[dict[str, Any]] = {"kind": "bridge", "virtual": True, "mtu": 9000}
+
+    def test_a_card_comes_first_even_if_it_has_less_to_offer(self) -> None:
+        machines = [
+            facts(n, card("br0", f"10.0.0.{i}/24", **self.BRIDGE), card("e", f"10.0.1.{i}/24"))
+            for i, n in enumerate("abc", 1)
+        ]
+        choice = choose(abc(), machines, None)
+        assert [endpoint.interface for endpoint in choice.endpoints] == ["e"] * 3
+        (verdict,) = (v for v in choice.table[0] if v.candidate.interface == "br0")
+        assert (verdict.verdict, verdict.reason) == ("usable", "a bridge without a network card in it")
+
+    def test_without_a_card_it_is_taken(self) -> None:
+        machines = [
+            facts(n, card("m", f"10.9.{i}.1/24"), card("br0", f"10.0.0.{i}/24", **self.BRIDGE))
+            for i, n in enumerate("abc", 1)
+        ]
+        assert chosen(abc(), machines)[0] == ("br0", "10.0.0.1")
+
+
+class TestAnnouncedAddress:
+    """NCCL announces an interface's first address and no other: one behind it is the last resort, and said to be."""
+
+    def test_the_last_resort_is_taken_with_a_note_how_to_mend_it(self) -> None:
+        machines = [facts(n, card("e", "192.168.1.5/24", f"10.0.0.{i}/24")) for i, n in enumerate("abc", 1)]
+        choice = choose(abc(), machines, None)
+        assert [e.address for e in choice.endpoints] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+        first, others = choice.notes
+        assert first.node == "a"
+        assert first.text.startswith("NCCL will announce 192.168.1.5, the first address of e, and not 10.0.0.1:")
+        assert first.fix == (
+            "on that host, for it to come first:  ip addr del 192.168.1.5/24 dev e && ip addr replace 10.0.0.1/24 dev"
+            " e && ip addr add 192.168.1.5/24 dev e;  or give it an interface of its own"
+        )
+        assert others.text == "an address that is not the first, as a: b, c"
+
+    def test_an_interface_of_its_own_comes_first_even_if_it_is_slower_or_routed(self) -> None:
+        slow = [
+            facts(n, card("e", f"10.1.{i}.1/32", f"10.0.0.{i}/24", speed=100000), card("f", f"10.2.0.{i}/24"))
+            for i, n in enumerate("abc", 1)
+        ]
+        assert chosen(abc(), slow)[0] == ("f", "10.2.0.1")
+        routed = [replace(machine, interfaces=machine.interfaces[:2]) for machine in slow]
+        assert chosen(abc(), routed)[0] == ("e", "10.1.1.1")
+
+    def test_proof_lets_one_behind_win_when_nothing_else_works(self) -> None:
+        machines = [facts(n, card("e", f"10.1.{i}.1/24", f"10.0.0.{i}/24")) for i, n in enumerate("abc", 1)]
+        found = evidence(abc(), machines, lambda _a, _s, _b, target: target.startswith("10.0."))
+        choice = choose(abc(), machines, found)
+        assert choice.endpoints[0].address == "10.0.0.1"
+        assert choice.notes[0].text.startswith("NCCL will announce 10.1.1.1")
+        choice = choose(abc(), machines, evidence(abc(), machines, everything))
+        assert choice.endpoints[0].address == "10.1.1.1"
+        (verdict,) = (v for v in choice.table[0] if v.candidate.address == "10.0.0.1")
+        assert verdict.reason.startswith("NCCL would announce 10.1.1.1, the first address of e; ")
+
+    def test_a_wish_for_it_is_done_and_said(self) -> None:
+        machines = [
+            facts(n, card("e", f"10.1.0.{i}/24", f"fd01::{i}/64", f"fd00::{i}/64")) for i, n in enumerate("ab", 1)
+        ]
+        choice = choose(abc(subnet="fd00::/64")[:2], machines, None)
+        assert choice.endpoints[1].address == "fd00::2"
+        assert "ip -6 addr del fd00::1/64 dev e && ip -6 addr add fd00::1/64 dev e" in choice.notes[0].fix
+
+
+class TestJudgedWithoutChoice:
+    """Where there is no network every candidate is judged all the same."""
+
+    MACHINES = tuple(
+        facts(n, card("docker0", "172.17.0.1/16"), card("e", f"10.0.0.{i}/24")) for i, n in enumerate("ab")
+    )
+
+    def test_by_the_facts_alone(self) -> None:
+        table = judged_without_choice(abc()[:2], self.MACHINES, None)
+        assert [(v.candidate.interface, v.verdict, v.reason) for v in table[0][2:]] == [
+            ("docker0", "rejected", "container or VM bridge: ends in this host"),
+            ("e", "usable", "not tried"),
+        ]
+
+    def test_by_what_was_tried(self) -> None:
+        found = evidence(abc()[:2], self.MACHINES, lambda a, *_: a == 0)
+        table = judged_without_choice(abc()[:2], self.MACHINES, found)
+        assert [table[at][3].reason for at in range(2)] == [
+            "does not work with b: no answer within 2.5 s",
+            "does not work with a: reached from there, but not the other way",
+        ]
 
 
 class TestRoutedGuess:

@@ -151,8 +151,11 @@ class TestRouted:
         choice = by_proof(ABC, machines, everything)
         assert taken(choice)[0] == "10.0.0.1"
         (note,) = choice.notes
-        assert "has more to offer than 10.0.0.0/24 (lower speed: 1 Gbit/s against 100 Gbit/s)" in note.text
-        assert note.fix == "network: {interface: f}"
+        assert note.text == (
+            "f 10.1.1.1, f 10.2.1.1, … works for all nodes, too, and is the better network, but is not one subnet that"
+            " all share; took 10.0.0.0/24 (lower speed: 1 Gbit/s against 100 Gbit/s)"
+        )
+        assert note.fix == "to take the other, write  network: {interface: f}"
         assert [
             e.interface for e in by_proof([node(n, interface="f") for n in "abc"], machines, everything).endpoints
         ] == ["f"] * 3
@@ -182,19 +185,19 @@ class TestVerdicts:
             ABC, TWO, lambda _a, _s, b, target: "refused" if b == 2 and target.startswith("10.0.1") else "reached"
         )
         verdict = next(v for v in choice.table[2] if v.candidate.interface == "f")
-        assert (verdict.verdict, verdict.reason) == ("rejected", "does not work with a, b; refuses a, b")
+        assert (verdict.verdict, verdict.reason) == ("rejected", "does not work with a, b: connection refused")
 
     @pytest.mark.parametrize(
         ("outcome", "by", "words"),
         [
-            ("other", 1, "leads a to b"),
-            ("other", 0, "leads a to itself"),
-            ("stranger", None, "somebody who is no node answers a"),
-            ("timeout", None, "no answer to a within 2.5 s"),
-            ("no_route", None, "no route to host for a"),
-            ("no_network", None, "no route to this network on a"),
-            ("forbidden", None, "forbidden by the firewall of a"),
-            ("reset", None, "resets the connection of a"),
+            ("other", 1, "leads to b"),
+            ("other", 0, "leads to the node that asks"),
+            ("stranger", None, "somebody who is no node answers"),
+            ("timeout", None, "no answer within 2.5 s"),
+            ("no_route", None, "no route to host"),
+            ("no_network", None, "no route to this network"),
+            ("forbidden", None, "forbidden by the firewall of the one who asks"),
+            ("reset", None, "connection reset"),
         ],
     )
     def test_in_words_for_each_end_of_an_attempt(self, outcome: Any, by: int | None, words: str) -> None:
@@ -203,7 +206,14 @@ class TestVerdicts:
 
         choice = by_proof(ABC, TWO, reaches, by=by)
         reason = next(v.reason for v in choice.table[2] if v.candidate.interface == "f")
-        assert reason == f"does not work with a; b reaches it (0.4 ms); {words}"
+        assert reason == f"does not work with a: {words}; b reaches it (0.4 ms)"
+
+    def test_reasons_that_differ_are_told_with_who_met_with_each(self) -> None:
+        def reaches(a: int, _s: str | None, b: int, target: str) -> Any:
+            return ("refused", "timeout")[a] if b == 2 and target.startswith("10.0.1") else "reached"
+
+        reason = next(v.reason for v in by_proof(ABC, TWO, reaches).table[2] if v.candidate.interface == "f")
+        assert reason == "does not work with a, b: connection refused (a), no answer within 2.5 s (b)"
 
     def test_attempts_from_the_wrong_network_say_nothing_against_it(self) -> None:
         def reaches(_a: int, source: str | None, _b: int, target: str) -> bool:

@@ -1,0 +1,111 @@
+"""The joint answer that comes nearest where none is proven for all: what an error starts from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ncclrun.planning.candidates import Candidate, IPNetwork, Row
+from ncclrun.planning.joint import FAMILIES, Joint, Rank, rank_of
+from ncclrun.planning.proof import Proof
+
+MOST_TRIALS = 16
+"""Networks that are looked at, those that most nodes have."""
+MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """One usable candidate a node, and the subnet in which most of them lie (None: each is in its own)."""
+
+    picks: tuple[Candidate, ...]
+    network: IPNetwork | None
+    absent: tuple[int, ...]
+    """Nodes that work with nobody and have no usable address in ``network``."""
+    table: Sequence[Row]
+
+    def address_there(self, node_rank: int) -> Candidate | None:
+        """The node's address in the network that can't be used as it is, but could be mended."""
+        inside = (c for c in self.table[node_rank] if c.mend and self.network is not None and c.ip in self.network)
+        return next(inside, None)
+
+
+def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
+    """The picks with the most proven pairs; of equals those in the subnet that most nodes have, then the best."""
+    usable = [[c for c in row if not c.rejected] for row in table]
+    inside: dict[IPNetwork, set[int]] = defaultdict(set)
+    mendable: dict[IPNetwork, set[int]] = defaultdict(set)
+    for at, row in enumerate(table):
+        for candidate in row:
+            if not candidate.rejected:
+                inside[candidate.network].add(at)
+            elif candidate.mend:
+                mendable[candidate.network].add(at)
+    networks = sorted(inside, key=lambda net: (-len(inside[net]), -len(mendable[net] - inside[net])))[:MOST_TRIALS]
+    trials = [(_climb(_start(usable, proof, net), usable, proof), net) for net in (*networks, *_families(usable))]
+
+    def worth(trial: tuple[list[int], IPNetwork | str]) -> tuple[int, int, int, Rank]:
+        picks, net = trial
+        had = (len(inside[net]), len(mendable[net] | inside[net])) if not isinstance(net, str) else (1, 1)
+        return proof.proven(picks), *had, Joint(_picked(table, picks), None).rank
+
+    picks, wanted = max(trials, key=worth)
+    return _judged(table, picks, wanted, proof)
+
+
+def _families(usable: Sequence[Row]) -> list[str]:
+    """The families that every node has: there may be an answer over routers."""
+    return [family for family in FAMILIES if all(any(c.family == family for c in row) for row in usable)]
+
+
+def _picked(table: Sequence[Row], picks: Sequence[int]) -> tuple[Candidate, ...]:
+    return tuple(row[number] for row, number in zip(table, picks, strict=True))
+
+
+def _start(usable: Sequence[Row], proof: Proof, wanted: IPNetwork | str) -> list[int]:
+    """For each node its address in that subnet, or of that family; else what works with most others, then the best."""
+    everything = [sum(1 << c.order for c in row) for row in usable]
+    family = wanted if isinstance(wanted, str) else f"ipv{wanted.version}"
+
+    def worth(at: int) -> Callable[[Candidate], tuple[object, ...]]:
+        return lambda c: (
+            c.network == wanted,
+            c.family == family,
+            -len(proof.alone(at, c.order, everything)),
+            rank_of(c),
+            -c.order,
+        )
+
+    return [max(row, key=worth(at)).order for at, row in enumerate(usable)]
+
+
+def _climb(picks: list[int], usable: Sequence[Row], proof: Proof) -> list[int]:
+    """Lets each node in turn take what works with more of the others' picks, until none can."""
+    for _ in range(MOST_ROUNDS):
+        changed = False
+        for at, row in enumerate(usable):
+            held = proof.partners_with(at, picks[at], picks)
+            for candidate in row:
+                more = proof.partners_with(at, candidate.order, picks)
+                if more > held:
+                    picks[at], held, changed = candidate.order, more, True
+        if not changed:
+            break
+    return picks
+
+
+def _judged(table: Sequence[Row], numbers: Sequence[int], wanted: IPNetwork | str, proof: Proof) -> Nearest:
+    picks = _picked(table, numbers)
+    lone = {at for at, number in enumerate(numbers) if not proof.partners_with(at, number, numbers)}
+    # Where groups have a subnet each, the one that was started from may have been left by most.
+    networks = dict.fromkeys([*([] if isinstance(wanted, str) else [wanted]), *(pick.network for pick in picks)])
+    joined = {net: [at for at, pick in enumerate(picks) if pick.ip in net] for net in networks}
+    network = max(joined, key=lambda net: (len(joined[net]), net == wanted))
+    absent = tuple(at for at in sorted(lone) if at not in joined[network])
+    found = Nearest(picks, network, absent, table)
+    proven = any(at not in lone for at in joined[network])
+    mendable = any(found.address_there(at) is not None for at in absent)
+    if mendable or (len(joined[network]) > 1 and (proven or 2 * len(joined[network]) > len(picks))):
+        return found
+    return Nearest(picks, None, (), table)
