@@ -56,10 +56,9 @@ class Found:
         return "\n".join(e["message"].partition("all addresses:")[0] for e in self.done.of("error"))
 
     def outcome(self, host: int, address: str) -> str:
-        """How the host's attempt to reach that address ended, where the kernel chose the way."""
+        """How the host's last attempt to reach that address ended, where the kernel chose the way."""
         links = [link for e in self.done.of("links") if e["node_rank"] == host for link in e["links"]]
-        [found] = [link["outcome"] for link in links if (link["address"], link["source"]) == (address, None)]
-        return str(found)
+        return str([link["outcome"] for link in links if (link["address"], link["source"]) == (address, None)][-1])
 
     def path(self, host: int, peer: int) -> Event:
         """What fits through from one to the other."""
