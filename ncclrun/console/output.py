@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TextIO
 
 from ncclrun.model.errors import NcclrunError
+
+_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 class OutputClosed(NcclrunError):
@@ -46,3 +49,10 @@ class Output:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._stream.fileno())
         os.close(null)
+
+
+class Colorless(Output):
+    """The same without colours (NO_COLOR); the cursor still moves."""
+
+    def write(self, text: str) -> None:
+        super().write(_COLOR.sub("", text))

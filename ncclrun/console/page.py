@@ -115,9 +115,9 @@ def _summary(seen: Seen, pairs: Sequence[Pair]) -> str:
     tried = [pair for pair in pairs if pair.state != "untried"]
     bad = [pair for pair in tried if pair.state in TROUBLED]
     said = [("pairs", f"{len(tried) - len(bad)} of {len(tried)} are well")] if tried else []
-    if seen.probed is not None:
-        made = f"{seen.probed.reached} of {count(seen.probed.connections, 'connection')} made"
-        said.append(("probed", f"{seen.probed.scheme}, {made} in {duration(seen.probed.seconds)}"))
+    for probed in seen.probed:
+        made = f"{probed.reached} of {count(probed.connections, 'connection')} made in {duration(probed.seconds)}"
+        said.append(("probed", f"{probed.scheme}: {made}"))
     said += conclusion_lines(seen)
     items = "".join(f"<dt>{text_of(name)}</dt><dd>{text_of(words)}</dd>" for name, words in said)
     return f"<dl>{items}</dl>" if items else ""
@@ -136,7 +136,7 @@ def _worst(seen: Seen, pairs: Sequence[Pair]) -> str:
             SYMBOLS[pair.state][0] if pair.state != "ok" else "",
             pair.words,
             (pair.link.source or pair.link.local) if pair.link is not None else "",
-            pair.link.address if pair.link is not None else "",
+            ", ".join(pair.addresses),
             moment(pair.seconds) if pair.seconds is not None else "",
             str(pair.path.mtu) if pair.path is not None and pair.path.mtu else "",
             speed(pair.gbits) if pair.gbits is not None else "",

@@ -102,7 +102,8 @@ class Seen:
     def __init__(self, events: Sequence[Event] = ()) -> None:
         self.names: dict[int, str] = {}
         """By node_rank."""
-        self.probed: Probed | None = None
+        self.probed: list[Probed] = []
+        """More than one where something was tried once more."""
         self.failed = False
         """No network joins all nodes."""
         self._candidates: dict[tuple[int, str, str], Judged] = {}
@@ -121,7 +122,7 @@ class Seen:
         if isinstance(event, (Connected, Unreachable, Pinged, Linked, Judged, Resolved, NcclSays)):
             self.names[event.node_rank] = event.node
         if isinstance(event, Probed):
-            self.probed = event
+            self.probed.append(event)
         elif isinstance(event, Linked):
             for link in event.links:
                 self._links.setdefault((link.node_rank, link.peer), {})[link.source, link.address] = link

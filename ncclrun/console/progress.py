@@ -44,7 +44,7 @@ class Progress:
         self._networks: dict[str, list[str]] = {}
         """Interfaces by the reason for them."""
         self._resolved: dict[int, Resolved] = {}
-        self._probed: Probed | None = None
+        self._probed: list[Probed] = []
         self._nccl: dict[int, NcclSays] = {}
         self._stages = NetworkStages(clock)
         self._hostnames: dict[str, str] = {}
@@ -84,7 +84,7 @@ class Progress:
             self._done(event.node)
             self._told.append(event)
             return []
-        if isinstance(event, Warn) and self._probed is not None and not self._nodes:
+        if isinstance(event, Warn) and self._probed and not self._nodes:
             own = self._hostnames.get(event.node or "", "")
             self._warned.append(Finding("warning", event.node, event.text, event.fix, hostname=own))
             return []
@@ -172,7 +172,7 @@ class Progress:
 
     def _proven(self, event: Probed) -> list[Note]:
         """Told at once where nothing is started; a launch says it with its network."""
-        self._probed = event
+        self._probed.append(event)
         if self._nodes:
             return []
         made = f"{event.reached} of {count(event.connections, 'connection')} made in {duration(event.seconds)}"
@@ -192,9 +192,9 @@ class Progress:
     def _proof(self) -> str:
         """``; proven by 6 connections in 0.10 s; NCCL 2.27.5 agrees on all 3 nodes``."""
         words = []
-        if self._probed is not None:
-            made = count(self._probed.reached, "connection")
-            words.append(f"proven by {made} in {duration(self._probed.seconds)}")
+        if self._probed:
+            made = count(sum(probed.reached for probed in self._probed), "connection")
+            words.append(f"proven by {made} in {duration(sum(probed.seconds for probed in self._probed))}")
         words += [f"NCCL {said}" for said in self._ncclwords()]
         return "".join(f"; {word}" for word in words)
 
@@ -271,7 +271,7 @@ class Progress:
 
     def _failure(self, event: Failure) -> list[Note]:
         self._enter("", [])
-        if self._probed is None or self._nodes:
+        if not self._probed or self._nodes:
             return problem("error", event.message, event.fix)
         self._remedy = event.fix
         return problem("error", event.message, "")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, TextIO
 
 from ncclrun.console.jsonl import JsonView
-from ncclrun.console.output import Output
+from ncclrun.console.output import Colorless, Output
 from ncclrun.model.events import Event, Log, Planned
 from ncclrun.planning.hostlist import select_ranks
 
@@ -35,8 +35,9 @@ def make_view(
     """The view for these streams.
 
     JSON lines on stdout with ``json``; a live view when both streams are a terminal that can move its cursor; else
-    plain lines, logs and results on stdout and all else on stderr. Only workers in the selection ``ranks``
-    (``0-3``, ``!5``; None: all) are shown; launchers always are. ``plan`` shows the plan in full (`--dry-run`).
+    plain lines, logs and results on stdout and all else on stderr. NO_COLOR takes the colours alone. Only workers in
+    the selection ``ranks`` (``0-3``, ``!5``; None: all) are shown; launchers always are. ``plan`` shows the plan in
+    full (`--dry-run`).
     """
     view = _choose(stdout, stderr, json=json, plan=plan, environ=environ)
     return view if ranks is None else _Selected(view, ranks)
@@ -49,7 +50,8 @@ def _choose(stdout: TextIO, stderr: TextIO, *, json: bool, plan: bool, environ: 
     if _is_live(stdout, environ) and _is_live(stderr, environ):
         from ncclrun.console.terminal import TerminalView
 
-        return TerminalView(Output(stdout), colors=_colors(environ), size=partial(_size, stdout), plan=plan)
+        output = Colorless(stdout) if environ.get("NO_COLOR") else Output(stdout)
+        return TerminalView(output, colors=_colors(environ), size=partial(_size, stdout), plan=plan)
     from ncclrun.console.plain import PlainView
 
     return PlainView(Output(stdout), Output(stderr), plan=plan)
@@ -74,7 +76,7 @@ class _Selected:
 
 
 def _is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    return stream.isatty() and environ.get("TERM", "") not in ("", "dumb", "unknown") and not environ.get("NO_COLOR")
+    return stream.isatty() and environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def _size(stream: TextIO) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,14 @@ from ncclrun.console.output import OutputClosed
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
 from ncclrun.console.view import make_view
-from tests.console.samples import PLAN, RUN, log
+from tests.console.samples import END, PLAN, RUN, log
+
+
+class Tty(io.StringIO):
+    """A terminal whose text can be read."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @contextmanager
@@ -48,13 +56,23 @@ class TestTheChoice:
             ({"TERM": "xterm-256color"}, TerminalView),
             ({"TERM": "dumb"}, PlainView),
             ({}, PlainView),
-            ({"TERM": "xterm", "NO_COLOR": "1"}, PlainView),
+            ({"TERM": "xterm", "NO_COLOR": "1"}, TerminalView),
             ({"TERM": "xterm", "NO_COLOR": ""}, TerminalView),
         ],
     )
     def test_on_a_terminal_is_the_environments(self, environ: dict[str, str], kind: type) -> None:
         with terminal() as stream:
             assert type(make_view(stream, stream, json=False, environ=environ)) is kind
+
+    def test_on_a_terminal_has_no_colours_where_nobody_wants_them(self) -> None:
+        stream = Tty()
+        view = make_view(stream, stream, json=False, environ={"TERM": "xterm-256color", "NO_COLOR": "1"})
+        for event in (RUN, log(0, "\x1b[31mred\x1b[0m"), END):
+            view.show(event)
+        view.close()
+        shown = stream.getvalue()
+        assert "red" in shown
+        assert re.search(r"\x1b\[[0-9;]*m", shown) is None
 
     def test_is_plain_when_one_stream_is_no_terminal(self) -> None:
         with terminal() as stream:
