@@ -25,7 +25,7 @@ from ncclrun.transport.session import Session
 
 ATTEMPT_SECONDS = 2.5
 """Until an address counts as dead: SYNs go out at 0 and 1 s."""
-PATIENT_SECONDS = 6.0
+PATIENT_SECONDS = 4.0
 """The same for a second look, before nothing is said to work: SYNs go out at 0, 1 and 3 s."""
 ASK_TIMEOUT = 60.0
 """Seconds for the answer to one request; what it may take is bounded by the node itself."""
@@ -136,7 +136,7 @@ class Survey:
         yield from self._listen(addresses)
         places = [self._probed(at) for at in range(len(self.participants))]
         wanted = [targets(at, places, self.partners[at]) for at in range(len(places))]
-        links = yield from self._try(wanted, ATTEMPT_SECONDS, scheme(len(places)))
+        links = yield from self._try(wanted, ATTEMPT_SECONDS, scheme(len(places)), other_ports=True)
         return Evidence(nodes=len(places), links=links, seconds=time.monotonic() - began, partners=self.partners)
 
     def _again(self, evidence: Evidence) -> Generator[Event, None, Evidence]:
@@ -151,8 +151,10 @@ class Survey:
             tuple(Target(peer, address, tuple(s)) for (node, peer, address), s in silent.items() if node == at)
             for at in range(len(self.participants))
         ]
-        links = yield from self._try(wanted, PATIENT_SECONDS, f"what gave no answer, for {PATIENT_SECONDS:.0f} s")
-        later = {(link.node_rank, link.peer, link.address, link.source): link for link in links}
+        links = yield from self._try(
+            wanted, PATIENT_SECONDS, f"what gave no answer, for {PATIENT_SECONDS:.0f} s", other_ports=False
+        )
+        later = {(link.node_rank, link.peer, link.address, link.source): link for link in links if link.ok}
         return replace(
             evidence,
             links=tuple(later.get((k.node_rank, k.peer, k.address, k.source), k) for k in evidence.links),
@@ -160,9 +162,12 @@ class Survey:
         )
 
     def _try(
-        self, wanted: Sequence[Sequence[Target]], limit: float, which: str
+        self, wanted: Sequence[Sequence[Target]], limit: float, which: str, *, other_ports: bool
     ) -> Generator[Event, None, tuple[Link, ...]]:
-        """All nodes make their attempts at once; ``wanted`` by place, ``limit`` seconds an attempt."""
+        """All nodes make their attempts at once; ``wanted`` by place, ``limit`` seconds an attempt.
+
+        ``other_ports``: where an attempt fails, a second more is spent on whether sshd's port answers.
+        """
         began = time.monotonic()
         pairs = len({(at, target.peer) for at, row in enumerate(wanted) for target in row})
         links: list[Link] = []
@@ -173,7 +178,7 @@ class Survey:
                 timeout=ASK_TIMEOUT,
                 token=self.token,
                 node_rank=self.ranks[at],
-                targets=[self._target(target) for target in wanted[at]],
+                targets=[self._target(target, other_ports=other_ports) for target in wanted[at]],
                 limit=limit,
             )
             return self._links(at, answer)
@@ -269,13 +274,13 @@ class Survey:
         prefixes = {a.address: a.prefix for interface in self.facts[at].interfaces for a in interface.addresses}
         return [Place(address, prefixes[address]) for address in self.listeners[at].ports]
 
-    def _target(self, target: Target) -> dict[str, Any]:
+    def _target(self, target: Target, *, other_ports: bool) -> dict[str, Any]:
         return {
             "peer": self.ranks[target.peer],
             "address": target.address,
             "port": self.listeners[target.peer].ports[target.address],
             "sources": list(target.sources),
-            "other_ports": self._other_ports(target.peer),
+            "other_ports": self._other_ports(target.peer) if other_ports else [],
         }
 
     def _other_ports(self, at: int) -> list[int]:

@@ -107,7 +107,7 @@ def test_what_gave_no_answer_is_asked_once_more_before_it_is_held_against_a_node
         assert survey.evidence is not None
         assert all(link.ok for link in survey.evidence.links)
     assert [(e.connections, e.reached) for e in events if isinstance(e, Probed)] == [(4, 2), (2, 2)]
-    assert [request["limit"] for request in net.asked("b", "probe")] == [2.5, 6.0]
+    assert [request["limit"] for request in net.asked("b", "probe")] == [2.5, 4.0]
 
 
 def test_a_refusal_is_no_silence_and_is_not_asked_again(control: Control) -> None:
