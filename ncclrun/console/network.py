@@ -32,7 +32,9 @@ class NetworkBoard:
             return ""
         self._silent = True
         text = resolved_text(self._seen, width)
-        return text if width is not None else text.lstrip("\n")
+        if width is None:
+            return text.lstrip("\n")  # a file of its own
+        return text + "\n" * self._seen.failed
 
     def below_ping(self, width: int | None) -> str:
         """The matrix and what it comes to, as lines; "" where nothing was probed. Without a network all addresses."""

@@ -105,8 +105,8 @@ class NetworkStages:
         if self._probing is None:
             return "", ""
         what = f"{count(self._probing.connections, 'connection')} between {count(self._probing.nodes, 'node')}"
-        kind = "" if self._probing.scheme == ALL_PAIRS else f", {self._probing.scheme}"
-        return f"trying {what}", f": {self._tried} done{kind}"
+        kind = "" if self._probing.scheme == ALL_PAIRS else f"{self._probing.scheme}; "
+        return f"trying {what}", f": {kind}{self._tried} done"
 
     def _bandwidth(self) -> tuple[str, str]:
         """``bandwidth: round 3 (7 s), 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s``."""

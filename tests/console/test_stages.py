@@ -67,7 +67,7 @@ def test_counts_what_was_tried() -> None:
 def test_says_which_pairs_are_tried_where_that_is_not_all() -> None:
     again = Probing(nodes=3, pairs=2, connections=4, scheme="what gave no answer, for 6 s")
     assert Line().after(PROBING, *LINKED, PROBED, again) == (
-        "trying 4 connections between 3 nodes (0 s): 0 done, what gave no answer, for 6 s"
+        "trying 4 connections between 3 nodes (0 s): what gave no answer, for 6 s; 0 done"
     )
 
 
