@@ -53,6 +53,12 @@ def blame(picks: Sequence[Candidate], evidence: Evidence) -> Blame:
     return Blame(lines, tuple(case.names[node] for node in nodes), case.fix_node(nodes[0], nodes), not pairs)
 
 
+def _telling(toward: Sequence[_Failure], away: Sequence[_Failure]) -> _Failure:
+    """The failure that explains most: a node that has no route, or may not send, can't answer those who ask it."""
+    mute = (f for f in away if f.link is not None and f.link.outcome in ("no_network", "forbidden"))
+    return next(mute, (*toward, *away)[0])
+
+
 class _Case:
     """The picks and all that failed between them."""
 
@@ -106,7 +112,7 @@ class _Case:
         alone = [node for node in range(len(self.picks)) if node not in place]
         between = [f for f in self.failures if f.node_rank in place and f.peer in place]
         first = next((f for f in between if place[f.node_rank] != place[f.peer]), self.failures[0])
-        lines.append(f"between them ({self._pair(first)}): {self._words(first)}{self._hint(first)}")
+        lines.append(f"between them, {self._pair(first)}: {self._words(first)}{self._hint(first)}")
         lines += self.about_nodes(alone)
         within = [f for f in between if place[f.node_rank] == place[f.peer]]
         lines += self.about_pairs(within)
@@ -164,7 +170,7 @@ class _Case:
         for node in nodes[:MOST_SHOWN]:
             toward, away = self._ways(node, nodes)
             what = " and ".join([*(["nobody reaches it"] if toward else []), *(["it reaches nobody"] if away else [])])
-            sample, pick = (toward or away)[0], self.picks[node]
+            sample, pick = _telling(toward, away), self.picks[node]
             words = f"{self._words(sample)}{self._hint(sample)}"
             lines.append(f"{pick.node} ({pick.interface} {pick.address}): {what}: {words}")
         return [*lines, *([f"and {len(nodes) - MOST_SHOWN} more nodes"] if len(nodes) > MOST_SHOWN else [])]
@@ -172,11 +178,12 @@ class _Case:
     def fix_node(self, node: int, bad: Sequence[int]) -> str:
         """What mends a bad node."""
         toward, away = self._ways(node, bad)
-        if toward:
-            return self.fix(toward[0], dead=True)
-        link, pick = away[0].link, self.picks[node]
+        sample = _telling(toward, away)
+        if sample in toward:
+            return self.fix(sample, dead=True)
+        link, pick = sample.link, self.picks[node]
         if link is None or link.outcome != "timeout":
-            return self.fix(away[0])
+            return self.fix(sample)
         route = f"ip route get {link.address} from {pick.address}; nft list ruleset"
         return f"see what {pick.node} does with what it sends:  {route}"
 
@@ -189,11 +196,11 @@ class _Case:
             if back is not None and b < a:  # it was told with the other way
                 continue
             if back is not None and self._words(back) == self._words(failure):
-                text = f"{self.names[a]} <-> {self.names[b]}: {self._words(failure)}{self._hint(failure)}"
+                text = f"{self._pair(failure, '<->')}: {self._words(failure)}{self._hint(failure)}"
             elif back is not None:
-                text = f"{self.names[a]} -> {self.names[b]}: {self._words(failure)}; the other way: {self._words(back)}"
+                text = f"{self._pair(failure)}: {self._words(failure)}; the other way: {self._words(back)}"
             else:
-                text = f"{self.names[a]} -> {self.names[b]}: {self._words(failure)}; the other way works"
+                text = f"{self._pair(failure)}: {self._words(failure)}; the other way works"
                 text += self._hint(failure) or f": something on {self.names[b]} or between them is in the way"
             lines.append(text)
         more = [f"and {len(lines) - MOST_SHOWN} more pairs"] if len(lines) > MOST_SHOWN else []
@@ -204,11 +211,13 @@ class _Case:
         first = self.failures[0]
         networks = list(dict.fromkeys(str(pick.network) for pick in self.picks))
         where = f"in {networks[0]}" if len(networks) == 1 else f"over {listed(networks)}"
-        line = f"no node reaches any other {where}: {self._words(first)} ({self._pair(first)}){self._hint(first)}"
+        among = f"no node reaches any other {where} ({listed(self.names, MOST_SHOWN)})"
+        line = f"{among}; {self._pair(first)}: {self._words(first)}{self._hint(first)}"
         return Blame((line,), (), self.fix(first, everywhere=True), others_work=False)
 
-    def _pair(self, failure: _Failure) -> str:
-        return f"{self.names[failure.node_rank]} -> {self.names[failure.peer]}"
+    def _pair(self, failure: _Failure, arrow: str = "->") -> str:
+        a, b = self.picks[failure.node_rank], self.picks[failure.peer]
+        return f"{a.node} {arrow} {b.node} ({a.interface} {a.address}, {b.interface} {b.address})"
 
     def _words(self, failure: _Failure) -> str:
         if failure.link is None:

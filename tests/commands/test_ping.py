@@ -48,6 +48,14 @@ def test_a_node_that_nobody_reaches_does_not_make_the_others_unfit() -> None:
     assert end(events) == (1, "not fit: b")
 
 
+def test_all_are_judged_before_the_error_the_others_by_what_joins_them() -> None:
+    events = pinged(FakeNet(THREE, lambda n, _s, p, _a: "timeout" if "b" in (n, p) else "reached"))
+    judged = [(e.node, e.verdict) for e in events if isinstance(e, Judged) and e.interface == "e0"]
+    assert judged == [("a", "chosen"), ("b", "rejected"), ("c", "chosen")]
+    kinds = [type(event) for event in events if isinstance(event, Judged | Failure)]
+    assert kinds.index(Failure) == len(kinds) - 1
+
+
 def test_where_nobody_is_to_blame_all_are_unfit() -> None:
     apart = {name: (card("e0", f"10.0.{at}.1/24"),) for at, name in enumerate("ab", 1)}
     events = pinged(FakeNet(apart, lambda *_: "no_network"))

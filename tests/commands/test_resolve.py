@@ -67,7 +67,29 @@ def test_without_a_network_it_tells_why_and_writes_nothing() -> None:
     events = resolved(FakeNet(PAIR, lambda *_: "timeout"), pen)
     (failure,) = [event for event in events if isinstance(event, Failure)]
     assert "no answer" in failure.message
+    assert "all addresses" not in failure.message
     assert (end(events), pen.written) == ((3, "no network was found"), [])
+
+
+def test_without_a_network_every_candidate_is_judged_before_the_error() -> None:
+    events = resolved(FakeNet(PAIR, lambda *_: "timeout"))
+    judged = [at for at, event in enumerate(events) if isinstance(event, Judged)]
+    error = next(at for at, event in enumerate(events) if isinstance(event, Failure))
+    assert max(judged) < error
+    assert {(e.node, e.interface): e.verdict for e in events if isinstance(e, Judged) and "." in e.address} == {
+        (name, interface): "rejected"
+        for name, card in (("a", "e0"), ("b", "f0"))
+        for interface in ("lo", card, "docker0")
+    }
+
+
+def test_where_nothing_could_be_tried_the_facts_judge() -> None:
+    down = {"a": (card("e0", "10.0.0.1/24"),), "b": (card("f0", "10.0.0.2/24", up=False),)}
+    events = resolved(FakeNet(down))
+    reasons = {(e.node, e.interface): e.reason for e in events if isinstance(e, Judged)}
+    assert (reasons["a", "e0"], reasons["b", "f0"]) == ("not tried", "interface is down")
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert failure.message == "no usable address on b\n  b has f0 10.0.0.2/24 (interface is down)"
 
 
 def test_an_error_of_one_node_ends_it_unproven_and_unwritten() -> None:

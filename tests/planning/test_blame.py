@@ -56,6 +56,13 @@ class TestOneNode:
         assert "node0 (ens5 10.0.0.1): it reaches nobody: no answer" in error.message
         assert error.fix.startswith("see what node0 does with what it sends:  ip route get 10.0.0.2 from 10.0.0.1; nft")
 
+    def test_without_a_route_can_not_answer_either_and_that_is_what_is_said(self) -> None:
+        error = refusal(lambda a, _s, b, _t: "no_network" if a == 2 else b != 2)
+        assert about(error) == (
+            "node2 (ens5 10.0.0.3): nobody reaches it and it reaches nobody: node2 has no route to this network"
+        )
+        assert error.fix.startswith("give node2 a route:  ip route add 10.0.0.0/24 via GATEWAY dev ens5")
+
     def test_that_is_the_master_is_looked_at_itself(self) -> None:
         error = refusal(lambda a, _s, b, _t: 0 not in (a, b))
         assert error.nodes == ("node0",)
@@ -121,31 +128,37 @@ class TestPairs:
     def test_one_way_is_something_on_the_way(self) -> None:
         error = refusal(lambda a, _s, b, _t: (a, b) != (0, 2))
         assert about(error).startswith(
-            "node0 -> node2: no answer within 2.5 s; the other way works: a firewall drops it"
+            "node0 -> node2 (ens5 10.0.0.1, ens5 10.0.0.3): no answer within 2.5 s; the other way works: a firewall"
+            " drops it"
         )
         assert error.nodes == ()
         assert "on node2:  ufw allow from 10.0.0.0/24" in error.fix
 
     def test_both_ways_alike_is_one_line(self) -> None:
         error = refusal(lambda a, _s, b, _t: {a, b} != {0, 2})
-        assert about(error).startswith("node0 <-> node2: no answer within 2.5 s: a firewall drops it")
+        assert about(error).startswith(
+            "node0 <-> node2 (ens5 10.0.0.1, ens5 10.0.0.3): no answer within 2.5 s: a firewall drops it"
+        )
 
     def test_both_ways_differently_is_one_line_too(self) -> None:
         error = refusal(
             lambda a, _s, b, _t: {(0, 2): "refused", (2, 0): "no_network"}.get((a, b), "reached")  # type: ignore[arg-type,return-value]  # words of Reach
         )
-        assert about(error) == ("node0 -> node2: connection refused; the other way: node2 has no route to this network")
+        assert about(error) == (
+            "node0 -> node2 (ens5 10.0.0.1, ens5 10.0.0.3): connection refused; the other way: node2 has"
+            " no route to this network"
+        )
 
     def test_two_nodes_blame_nobody(self) -> None:
         error = refusal(lambda *_: False, nnodes=2)
-        assert about(error).startswith("node0 <-> node1: no answer")
+        assert about(error).startswith("node0 <-> node1 (ens5 10.0.0.1, ens5 10.0.0.2): no answer")
         assert error.nodes == ()
 
     def test_a_source_that_does_not_work_is_named(self) -> None:
         error = refusal(
             lambda a, source, b, _t: (a, b) != (0, 2) or source is None, sends_by=lambda at, _t: "192.0.2.1"
         )
-        assert "node0 -> node2: from 10.0.0.1: no answer" in about(error)
+        assert "node0 -> node2 (ens5 10.0.0.1, ens5 10.0.0.3): from 10.0.0.1: no answer" in about(error)
 
     def test_many_are_folded(self) -> None:
         names = [f"n{i:02}" for i in range(12)]
@@ -155,7 +168,7 @@ class TestPairs:
         with pytest.raises(PlanError) as caught:
             choose(nodes, machines, found)
         lines = caught.value.message.split("\n")
-        assert lines[1].startswith("n00 <-> n01: no answer")
+        assert lines[1].startswith("n00 <-> n01 (e 10.0.0.1, e 10.0.0.2): no answer")
         assert lines[7] == "and 5 more pairs"
 
 
@@ -180,8 +193,8 @@ class TestGroups:
             "the nodes fall into 2 groups, and none reaches another:",
             "  n00, n01, n02, n03, n04, n05  (10.0.0.0/24)",
             "  n06, n07, n08, n09, n10, n11  (10.0.0.0/24)",
-            "between them (n00 -> n06): no answer within 2.5 s: a firewall drops it, or an interface, VLAN or cable is"
-            " dead",
+            "between them, n00 -> n06 (e 10.0.0.1, e 10.0.0.7): no answer within 2.5 s: a firewall drops"
+            " it, or an interface, VLAN or cable is dead",
         ]
         assert error.nodes == ()
         assert error.fix.startswith("look at what joins the groups (the cable between their switches, the VLAN, the")
@@ -314,7 +327,8 @@ class TestNobodyReachesAnybody:
     def test_the_network_is_named_and_no_node(self) -> None:
         error = refusal(lambda *_: False)
         assert about(error).startswith(
-            "no node reaches any other in 10.0.0.0/24: no answer within 2.5 s (node0 -> node1)"
+            "no node reaches any other in 10.0.0.0/24 (node0, node1, node2, node3); node0 -> node1 (ens5 10.0.0.1, ens5"
+            " 10.0.0.2): no answer within 2.5 s: "
         )
         assert error.nodes == ()
         assert error.fix.startswith("look whether these interfaces are on one wire")
@@ -329,7 +343,11 @@ class TestNobodyReachesAnybody:
         machines = [facts(name, card("e", f"10.{i}.0.1/24")) for i, name in enumerate(NAMES[:3], 1)]
         with pytest.raises(PlanError) as caught:
             choose(NODES[:3], machines, evidence(NODES[:3], machines, lambda *_: "no_network"))
-        assert "over 10.1.0.0/24, 10.2.0.0/24, 10.3.0.0/24: node0 has no route to this network" in caught.value.message
+        assert (
+            "reaches any other over 10.1.0.0/24, 10.2.0.0/24, 10.3.0.0/24 (node0, node1, node2); node0 -> node1 (e"
+            in caught.value.message
+        )
+        assert ": node0 has no route to this network" in caught.value.message
         assert caught.value.fix == "give node0 a route:  ip route add 10.2.0.0/24 via GATEWAY dev e"
 
 
