@@ -176,7 +176,7 @@ class TestRoutedNetworks:
         self, lab: Lab, resolving: Resolving
     ) -> None:
         lab.triangle()
-        resolving().fails("node0", "node1", "node2", "10.70.0.")
+        resolving().fails("node2", "eth1 10.70.0.3/31", "eth2 10.70.0.5/31")
 
 
 def test_launch_takes_the_same_network(lab: Lab, resolving: Resolving) -> None:

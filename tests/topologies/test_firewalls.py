@@ -31,7 +31,7 @@ def test_one_on_every_host_is_found(lab: Lab, resolving: Resolving) -> None:
     lab.lan("10.50.0.0/24", NAMES)
     for host in range(3):
         lab.firewall(host, "22, 29500", "prohibited")
-    resolving().fails("no node reaches any other in 10.50.0.0/24", "port 22", "firewall", "on each node", "ufw")
+    resolving().fails("node0, node1, node2", "in 10.50.0.0/24", "port 22", "firewall", "on each node", "ufw")
 
 
 def test_one_on_the_host_that_asks_is_told_from_one_on_the_others(lab: Lab, resolving: Resolving) -> None:
