@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
         return proof.proven(picks), *had, Joint(_picked(table, picks), None).rank
 
     picks, wanted = max(trials, key=worth)
-    return _judged(table, picks, wanted, proof)
+    return _judged(table, _like_the_others(picks, usable, proof), wanted, proof)
 
 
 def _families(usable: Sequence[Row]) -> list[str]:
@@ -93,6 +93,22 @@ def _climb(picks: list[int], usable: Sequence[Row], proof: Proof) -> list[int]:
         if not changed:
             break
     return picks
+
+
+def _like_the_others(picks: Sequence[int], usable: Sequence[Row], proof: Proof) -> list[int]:
+    """Over routers nothing but its name tells which address a lone node should have been reached at."""
+    lone = [not proof.partners_with(at, number, picks) for at, number in enumerate(picks)]
+    rows = [{c.order: c for c in row} for row in usable]
+    good = [rows[at][number] for at, number in enumerate(picks) if not lone[at]]
+    names, networks = Counter(c.interface for c in good), {c.network for c in good}
+
+    def alike(at: int, held: int) -> int:
+        if not lone[at] or rows[at][held].network in networks:
+            return held
+        best = max(usable[at], key=lambda c: (c.family == rows[at][held].family, names[c.interface], c.order == held))
+        return best.order
+
+    return [alike(at, held) for at, held in enumerate(picks)]
 
 
 def _judged(table: Sequence[Row], numbers: Sequence[int], wanted: IPNetwork | str, proof: Proof) -> Nearest:

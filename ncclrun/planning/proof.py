@@ -46,6 +46,10 @@ class Proof:
         """Partners none of whose ``usable`` candidates (bits, by node) works with this one."""
         return [b for b in self._neighbours[node] if not self._mutual[node, b][number] & usable[b]]
 
+    def by_pairs(self, usable: Sequence[int]) -> bool:
+        """Whether each tried pair works by some of its ``usable`` candidates (bits, by node)."""
+        return all(any(self._mutual[a, b][n] & usable[b] for n in members(usable[a])) for a, b in self.pairs())
+
     def partners_with(self, node: int, number: int, picks: Sequence[int]) -> int:
         """With how many partners' picks this candidate of the node works."""
         return sum(self.works(node, number, b, picks[b]) for b in self._neighbours[node])

@@ -12,7 +12,7 @@ from ncclrun.planning.candidates import Candidate, Row
 from ncclrun.planning.joint import Joint
 from ncclrun.planning.links import listed
 from ncclrun.planning.nearest import Nearest, nearest
-from ncclrun.planning.proof import Proof
+from ncclrun.planning.proof import Proof, bits
 from ncclrun.planning.verdicts import as_text, table_of_verdicts
 from ncclrun.planning.wishes import entry, wished
 
@@ -58,11 +58,11 @@ def nothing_proven(
 
     ``unwished`` is what works for all if the cluster file's wishes are left out.
     """
-    near = nearest(table, proof)
-    rest = [at for at in range(len(nodes)) if at not in near.absent]
-    verdict = blame([near.picks[at] for at in rest], evidence.only(rest))
-    outside = (*(nodes[at].name for at in near.absent), *verdict.nodes)
-    head, fix = "no network works for all nodes", _fix(near, verdict, outside)
+    if proof.by_pairs([bits(c.order for c in row if not c.rejected) for row in table]):
+        lines, fix, outside = _by_pairs_alone(table, proof)
+    else:
+        lines, fix, outside = _in_the_way(nodes, table, proof, evidence)
+    head = "no network works for all nodes"
     wishes = list(dict.fromkeys(filter(None, map(wished, nodes))))
     if wishes:
         head = f"the cluster file's wish ({listed(wishes)}) does not work for all nodes"
@@ -70,17 +70,40 @@ def nothing_proven(
             fix = f"take the wish out: without it {unwished.name} is proven for all nodes"
             if len({pick.interface for pick in unwished.picks}) == 1:
                 fix += f";  or name it:  network: {{interface: {unwished.picks[0].interface}}}"
-    lines = [head, *_joined(near, verdict, outside), *_about_absent(near), *verdict.lines]
-    if len(lines) == 1:
-        lines.append("each pair works by some of its addresses, but no choice of one address a node works for all")
-    if not (outside and verdict.others_work):
-        lines += _works_among(table, proof, [node.name for node in nodes])
     return PlanError(
-        "\n".join(lines),
+        "\n".join([head, *lines]),
         fix=fix,
         nodes=outside if 2 * len(outside) < len(nodes) else (),
         table=as_text(table_of_verdicts(table, None, (), proof, evidence), outside),
     )
+
+
+def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> tuple[list[str], str, tuple[str, ...]]:
+    """Cables from node to node, say: NCCL has one address of each node for all its peers. Lines, fix, no nodes."""
+    lines = [
+        "each pair works by some of its addresses, but no choice of one address a node works for all:",
+        *_works_among(table, proof),
+        *(f"  {row[0].node} has {_haves(row)}" for row in table[:MOST_SHOWN]),
+    ]
+    fix = (
+        "join all nodes by one subnet (a switch); or let the cables carry one address of each node, on the nodes that"
+        " do not reach it:  ip route add ADDRESS via NEIGHBOUR"
+    )
+    return lines, fix, ()
+
+
+def _in_the_way(
+    nodes: Sequence[Node], table: Sequence[Row], proof: Proof, evidence: Evidence
+) -> tuple[list[str], str, tuple[str, ...]]:
+    """Lines on who or what is, what mends it, and the names of those that the others could go on without."""
+    near = nearest(table, proof)
+    rest = [at for at in range(len(nodes)) if at not in near.absent]
+    verdict = blame([near.picks[at] for at in rest], evidence.only(rest))
+    outside = (*(nodes[at].name for at in near.absent), *verdict.nodes)
+    lines = [*_joined(near, verdict, outside), *_about_absent(near), *verdict.lines]
+    if not (outside and verdict.others_work):
+        lines += _works_among(table, proof)
+    return lines, _fix(near, verdict, outside), outside
 
 
 def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:
@@ -121,7 +144,7 @@ def _fix(near: Nearest, verdict: Blame, outside: Sequence[str]) -> str:
         )
     if outside and 2 * len(outside) < len(near.picks):
         fix += f";  or leave out {listed(outside, MOST_SHOWN)}"
-    return fix or "name the interface of each node:  - {host: HOST, interface: NAME}"
+    return fix
 
 
 def _haves(row: Row) -> str:
@@ -135,7 +158,7 @@ def _haves(row: Row) -> str:
     return listed(shown, MOST_ADDRESSES) or "no address but loopback and link-local ones"
 
 
-def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str]) -> list[str]:
+def _works_among(table: Sequence[Row], proof: Proof) -> list[str]:
     """Networks that join some of the nodes, at least two."""
     groups: dict[object, dict[int, Candidate]] = {}
     for at, row in enumerate(table):
@@ -150,7 +173,7 @@ def _works_among(table: Sequence[Row], proof: Proof, names: Sequence[str]) -> li
         good = {at for a, b in inside if _work(proof, members, a, b) for at in (a, b)}
         tried = [(a, b) for a, b in inside if a in good and b in good]
         if tried and all(_work(proof, members, a, b) for a, b in tried):
-            lines.append(f"  {network} works among {listed([names[at] for at in sorted(good)], MOST_SHOWN)}")
+            lines.append(f"  {network} works among {listed([table[at][0].node for at in sorted(good)], MOST_SHOWN)}")
     return lines[:MOST_NETWORKS]
 
 

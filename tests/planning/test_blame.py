@@ -284,6 +284,43 @@ def test_over_routers_it_starts_from_what_is_proven_not_from_the_network_of_ssh(
     assert about(caught.value).startswith("node2 (e 10.60.2.1): nobody reaches it")
 
 
+def test_a_lone_node_behind_a_router_is_looked_at_by_the_interface_that_the_others_use() -> None:
+    machines = [facts(n, card("e0", f"10.8.{i}.1/24"), card("e1", f"10.9.{i}.1/24")) for i, n in enumerate(NAMES[:3])]
+    found = evidence(NODES[:3], machines, lambda a, _s, b, target: target.startswith("10.9.") and 2 not in (a, b))
+    with pytest.raises(PlanError) as caught:
+        choose(NODES[:3], machines, found)
+    assert about(caught.value).startswith("node2 (e1 10.9.2.1): nobody reaches it")
+
+
+def test_cables_from_node_to_node_serve_each_pair_but_give_no_node_one_address_for_all() -> None:
+    ends = {"node0": ("10.70.0.0/31", "10.70.0.2/31"), "node1": ("10.70.0.1/31", "10.70.0.4/31")}
+    ends["node2"] = ("10.70.0.3/31", "10.70.0.5/31")
+    machines = [facts(n, card("c1", one), card("c2", two)) for n, (one, two) in ends.items()]
+    wires = [{"10.70.0.0", "10.70.0.1"}, {"10.70.0.2", "10.70.0.3"}, {"10.70.0.4", "10.70.0.5"}]
+    found = evidence(
+        NODES[:3],
+        machines,
+        lambda a, source, b, target: any(
+            target in wire and wire & {text[:-3] for text in ends[NAMES[a]]} and source in {None, *wire}
+            for wire in wires
+        ),
+    )
+    with pytest.raises(PlanError) as caught:
+        choose(NODES[:3], machines, found)
+    assert caught.value.message.split("\n") == [
+        "no network works for all nodes",
+        "each pair works by some of its addresses, but no choice of one address a node works for all:",
+        "  10.70.0.0/31 works among node0, node1",
+        "  10.70.0.2/31 works among node0, node2",
+        "  10.70.0.4/31 works among node1, node2",
+        "  node0 has c1 10.70.0.0/31, c2 10.70.0.2/31",
+        "  node1 has c1 10.70.0.1/31, c2 10.70.0.4/31",
+        "  node2 has c1 10.70.0.3/31, c2 10.70.0.5/31",
+    ]
+    assert caught.value.nodes == ()
+    assert caught.value.fix.startswith("join all nodes by one subnet")
+
+
 class TestManyNodes:
     """64 nodes: what is said stays on a screen, and the table is a few lines."""
 
