@@ -84,7 +84,7 @@ class Ping:
 
     def _network(self) -> Iterator[Event]:
         """Tries everything, chooses, confirms and, if asked, measures."""
-        survey = Survey(self._visit.participants, self._control)
+        survey = part = Survey(self._visit.participants, self._control)
         try:
             joined = yield from self._joined(survey)
             if joined is not None:
@@ -99,8 +99,9 @@ class Ping:
             yield from self._failure(error)
         finally:
             survey.close()
-        for at, failure in survey.failed.items():
-            self._problems[survey.participants[at].node_rank].append(problem_of(failure))
+        failed = {one.ranks[at]: failure for one in (survey, part) for at, failure in one.failed.items()}
+        for rank, failure in failed.items():
+            self._problems[rank].append(problem_of(failure))
 
     def _joined(self, survey: Survey) -> Generator[Event, None, tuple[Survey, Choice] | None]:
         """The choice for all; where there is none, for all but those who keep the others from it. All are judged."""
@@ -108,7 +109,7 @@ class Ping:
             choice = yield from survey.choose(everything=True)
         except PlanError as error:
             rows = list(judged_without_choice(survey.nodes, survey.facts, survey.evidence))
-            joined = self._without(survey, error.nodes)
+            joined = yield from self._without(survey, error.nodes)
             if joined is not None:
                 for rank, row in zip(joined[0].ranks, joined[1].table, strict=True):
                     rows[survey.places[rank]] = row
@@ -118,13 +119,15 @@ class Ping:
         yield from judged(survey.participants, choice.table)
         return survey, choice
 
-    def _without(self, survey: Survey, names: tuple[str, ...]) -> tuple[Survey, Choice] | None:
+    def _without(self, survey: Survey, names: tuple[str, ...]) -> Generator[Event, None, tuple[Survey, Choice] | None]:
         """The choice for all but these; None if there is nobody to leave out, or what is left has none either."""
         others = [at for at, one in enumerate(survey.participants) if one.node.name not in names]
         if not names or len(others) < 2:
             return None
         part = survey.part(others)
         try:
+            if part.evidence is None:  # what they were left out for was seen before anything was tried
+                return part, (yield from part.choose(everything=True))
             return part, choose(part.nodes, part.facts, part.evidence)
         except PlanError:
             return None  # the first failure is told

@@ -99,28 +99,28 @@ class Survey:
         evidence when no network is proven for all nodes. Where nodes were lost meanwhile (``failed``), the answer is
         what the facts speak for.
         """
+        guess = choose(self.nodes, self.facts, None)  # what this refuses no proof can mend
         if self.one_machine:
-            return choose(self.nodes, self.facts, None)
+            return guess
         if not everything:
+            evidence = yield from self.prove(probe_addresses(self.nodes, self.facts, guess.endpoints))
+            if self.failed:
+                return guess
             try:
-                guess = choose(self.nodes, self.facts, None)
-                evidence = yield from self.prove(probe_addresses(self.nodes, self.facts, guess.endpoints))
-                return guess if self.failed else choose(self.nodes, self.facts, evidence)
+                return choose(self.nodes, self.facts, evidence)
             except PlanError:
                 pass  # more than the guess is tried below, and what comes of that is told
         addresses = probe_addresses(self.nodes, self.facts)
-        if not all(addresses):  # some node has nothing to try
-            return choose(self.nodes, self.facts, None)
         self.evidence = yield from self.prove(addresses)
         if self.failed:
-            return choose(self.nodes, self.facts, None)
+            return guess
         try:
             return choose(self.nodes, self.facts, self.evidence)
         except PlanError:
             if not any(link.outcome == "timeout" for link in self.evidence.links):
                 raise
         self.evidence = yield from self._again(self.evidence)
-        return choose(self.nodes, self.facts, None if self.failed else self.evidence)
+        return guess if self.failed else choose(self.nodes, self.facts, self.evidence)
 
     def part(self, places: Sequence[int]) -> Survey:
         """The survey of some of the nodes, with what was proven among them; it is not to be closed."""

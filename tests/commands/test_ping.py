@@ -56,6 +56,26 @@ def test_all_are_judged_before_the_error_the_others_by_what_joins_them() -> None
     assert kinds.index(Failure) == len(kinds) - 1
 
 
+def test_a_node_that_is_out_by_its_facts_alone_leaves_the_others_to_prove_their_network() -> None:
+    net = FakeNet({**THREE, "b": (card("e0", "10.0.0.2/24", running=False),)})
+    found = rows(pinged(net))
+    assert {name: (row.fit, row.address) for name, row in found.items()} == {
+        "a": (True, "10.0.0.1"),
+        "b": (False, ""),
+        "c": (True, "10.0.0.3"),
+    }
+    assert net.asked("b", "probe") == []
+    assert [target["address"] for request in net.asked("a", "probe") for target in request["targets"]] == ["10.0.0.3"]
+
+
+def test_a_node_that_fails_after_others_were_left_out_is_told() -> None:
+    net = FakeNet(THREE, lambda n, _s, p, _a: "timeout" if "a" in (n, p) else "reached")
+    net.fakes["c"].replies["nccl"] = {"library": 7}
+    found = rows(pinged(net))
+    assert [found[name].fit for name in "abc"] == [False, True, False]
+    assert "makes no sense" in found["c"].problems[-1].message
+
+
 def test_where_nobody_is_to_blame_all_are_unfit() -> None:
     apart = {name: (card("e0", f"10.0.{at}.1/24"),) for at, name in enumerate("ab", 1)}
     events = pinged(FakeNet(apart, lambda *_: "no_network"))

@@ -119,6 +119,16 @@ def test_a_refusal_is_no_silence_and_is_not_asked_again(control: Control) -> Non
     assert len(net.asked("a", "probe")) == 1
 
 
+def test_what_the_facts_refuse_is_told_before_anything_is_tried(control: Control) -> None:
+    net = FakeNet({"a": (card("e0", "10.0.0.1/24"),), "b": (card("e0", "10.0.0.2/24", running=False),)})
+    for everything in (False, True):
+        for survey in surveyed(net, control):
+            with pytest.raises(PlanError) as caught:
+                outcome(survey.choose(everything=everything))
+            assert caught.value.nodes == ("b",)
+    assert net.asked("a", "listen") == []
+
+
 def test_one_machine_has_nothing_to_prove(control: Control) -> None:
     net = FakeNet({"a": (card("e0", "10.0.0.1/24"),)})
     for survey in surveyed(net, control):

@@ -196,9 +196,9 @@ class TestNodesThatCantPrepare:
         bench.cluster.hosts[2].cut("data")
         done = bench.sh("sleep 1000")
         assert_nothing_was_started(bench, done, 3)
-        (event,) = done.of("refused")
-        assert event["node"] == "node2"
-        assert "10.77.0.1" in event["message"]
+        (error,) = done.of("error")
+        assert "node2 (ens5f0np0 10.77.0.3)" in error["message"]
+        assert "node2" in error["fix"]
         assert_no_run_on_any_host(bench)
 
 
