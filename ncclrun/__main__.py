@@ -10,7 +10,7 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ncclrun.cli import main as command
+    from ncclrun.cli.main import main as command
 
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, before)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from ncclrun.cli import app
+from ncclrun.cli.main import app
 
 HEAVY = ("fabric", "paramiko", "pydantic", "yaml", "netifaces", "rich.table", "ncclrun.commands.launch")
 
@@ -25,7 +25,7 @@ def parsed(*args: str) -> dict[str, Any]:
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from ncclrun.cli import main; main()"
+    program = "import sys; from ncclrun.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, check=False)
 
 
@@ -101,14 +101,14 @@ class TestExitCodes:
 
     @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
     def test_closed_streams_are_nobodys(self, closed: str) -> None:
-        program = "from ncclrun.cli import main; main()"
+        program = "from ncclrun.cli.main import main; main()"
         command = ["sh", "-c", f'"$0" -c "$1" schema {closed}', sys.executable, program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert bool(done.stdout) is (">&-" not in closed.split())
 
     def test_a_reader_that_leaves_is_no_news(self) -> None:
-        program = "from ncclrun.cli import main; main()"
+        program = "from ncclrun.cli.main import main; main()"
         command = ["sh", "-c", '"$0" -c "$1" schema | true', sys.executable, program]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
 
@@ -119,7 +119,7 @@ class TestExitCodes:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    program = f"import sys, ncclrun.cli; print(*(m for m in {HEAVY!r} if m in sys.modules))"
+    program = f"import sys, ncclrun.cli.main; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 

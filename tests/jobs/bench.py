@@ -18,7 +18,11 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host, end
 
 ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ncclrun.cli import main; main()")
+COMMAND = (
+    sys.executable,
+    "-c",
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ncclrun.cli.main import main; main()",
+)
 """The tree that the tests stand in, whatever is installed."""
 NODE_STATE = "/root/.local/state/ncclrun"
 COOKIE = "NCCLRUN_COOKIE="

@@ -1,0 +1,146 @@
+"""What every command needs to run: the cluster, the way to it, signals, and a view of its events."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ncclrun.commands.control import Control
+    from ncclrun.model.cluster import ClusterSpec
+    from ncclrun.model.events import Event
+    from ncclrun.transport.base import Transport
+
+LEAVE_LEVEL = 3
+"""The press that leaves (``Control.level``)."""
+LEAVE_SECONDS = 5.0
+"""From that press until the process ends without having said what is left where."""
+
+
+def find_cluster(cluster: str | None, hosts: str | None, nodes: str | None) -> ClusterSpec:
+    from ncclrun.commands.options import only_nodes
+    from ncclrun.commands.source import load_cluster
+
+    return only_nodes(load_cluster(cluster, hosts), nodes)
+
+
+@contextmanager
+def open_transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Transport]:
+    import os
+
+    from ncclrun.transport.fleet import make_transport
+
+    password = os.environ.get("NCCLRUN_SSH_PASSWORD")
+    if ask_pass:
+        from ncclrun.console.access import ask_password
+
+        password = ask_password()
+    transport = make_transport(password, cluster=cluster.source if cluster else "CLUSTER")
+    try:
+        yield transport
+    finally:
+        transport.close()
+
+
+@contextmanager
+def signals() -> Iterator[Control]:
+    """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going.
+
+    Once the verdict is there they change nothing any more: the exit code is the run's. What the caller ignores stays
+    ignored: `nohup`, and Ctrl-C for a shell's background job.
+    """
+    import os
+    import threading
+
+    from ncclrun.commands.control import Control
+    from ncclrun.model.errors import EXIT_INTERRUPTED
+
+    control = Control()
+
+    def stop(*_: object) -> None:
+        control.press()
+        if control.level == LEAVE_LEVEL:
+            # Who wants to leave does so, also when a terminal that takes nothing (Ctrl-S) or a dead link holds us up.
+            leaving = threading.Timer(LEAVE_SECONDS, os._exit, [EXIT_INTERRUPTED])
+            leaving.daemon = True
+            leaving.start()
+
+    def leave(*_: object) -> None:
+        control.detach = True
+
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: leave}
+    heard = {number: handler for number, handler in handlers.items() if signal.getsignal(number) != signal.SIG_IGN}
+    for number, handler in heard.items():
+        signal.signal(number, handler)
+    try:
+        yield control
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_IGN)
+
+
+class Page:
+    """The events of a command as a page (`--html`), if there is to be one."""
+
+    def __init__(self, path: Path | None, title: str) -> None:
+        self._path = path
+        self._title = title
+        self._events: list[Event] = []
+        if path is not None:
+            from ncclrun.console.page import refuse_unwritable
+
+            refuse_unwritable(path)
+
+    def add(self, event: Event) -> None:
+        """Takes one event."""
+        if self._path is not None:
+            self._events.append(event)
+
+    def write(self) -> None:
+        """Writes the file, if there is one to write."""
+        if self._path is not None:
+            from ncclrun.console.page import write_page
+
+            write_page(self._path, self._title, self._events)
+
+
+def show(
+    events: Iterator[Event],
+    *,
+    json: bool,
+    ranks: str | None = None,
+    plan: bool = False,
+    unread: bool = False,
+    page: Page | None = None,
+) -> None:
+    """Shows every event and leaves with the exit code of the last one.
+
+    ``unread``: what the command does goes on when nobody reads our output any more (``| head``). ``page`` takes the
+    events too and is written at the end.
+    """
+    from ncclrun.console.output import OutputClosed
+    from ncclrun.console.view import make_view
+    from ncclrun.model.events import Ended
+
+    code = 0
+    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan)
+    with closing(view):
+        for event in events:
+            if page is not None:
+                page.add(event)
+            try:
+                view.show(event)
+            except OutputClosed:
+                if not unread:
+                    raise
+            if isinstance(event, Ended):
+                code = event.exit_code
+    if page is not None:
+        page.write()
+    raise typer.Exit(code)
