@@ -27,8 +27,8 @@ from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
+from ncclrun.planning.choice.wording import master_out_of_reach
 from ncclrun.planning.environment import network_variables
-from ncclrun.planning.links import master_out_of_reach
 from ncclrun.planning.planner import make_plan, refuse_unsupported, wanted_port
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all

@@ -9,13 +9,13 @@ from ncclrun.model.cluster import Node
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence
 from ncclrun.model.plan import Endpoint
-from ncclrun.planning import refusals
-from ncclrun.planning.candidates import Candidate, Row, all_candidates, one_machine
-from ncclrun.planning.joint import FAMILIES, Joint, all_answers, best, of_family
-from ncclrun.planning.notes import notes_on
-from ncclrun.planning.proof import Proof
-from ncclrun.planning.verdicts import Note, Verdict, difference, table_of_verdicts
-from ncclrun.planning.wishes import refuse_impossible_wishes, wish, wished, without_wishes
+from ncclrun.planning.choice import refusals
+from ncclrun.planning.choice.answers import FAMILIES, Joint, all_answers, best, of_family
+from ncclrun.planning.choice.candidates import Candidate, Row, all_candidates, one_machine
+from ncclrun.planning.choice.notes import notes_on
+from ncclrun.planning.choice.proof import Proof
+from ncclrun.planning.choice.verdicts import Note, Verdict, difference, table_of_verdicts
+from ncclrun.planning.choice.wishes import refuse_impossible_wishes, wish, wished, without_wishes
 
 __all__ = ["Choice", "Note", "Verdict", "choose", "judged_without_choice", "probe_addresses"]
 

@@ -10,10 +10,10 @@ from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import NodeFacts, RdmaPort
 from ncclrun.model.plan import Endpoint
-from ncclrun.planning.candidates import one_machine
+from ncclrun.planning.choice.candidates import one_machine
+from ncclrun.planning.choice.verdicts import Note
+from ncclrun.planning.choice.wording import listed
 from ncclrun.planning.interfaces import own_ports, usable_ports
-from ncclrun.planning.links import listed
-from ncclrun.planning.verdicts import Note
 
 Port = tuple[str, RdmaPort]
 """A port with its device's name."""

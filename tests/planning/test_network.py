@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ncclrun.model.cluster import Network, Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import Interface, NodeFacts, RdmaDevice, RdmaPort
-from ncclrun.planning.candidates import all_candidates, one_machine
+from ncclrun.planning.choice.candidates import all_candidates, one_machine
 from ncclrun.planning.clusterfile import parse_cluster
 from ncclrun.planning.network import choose, judged_without_choice
 from tests.planning.evidence import everything, evidence

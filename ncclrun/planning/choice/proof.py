@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ncclrun.model.network import Evidence
-from ncclrun.planning.candidates import Row
+from ncclrun.planning.choice.candidates import Row
 
 
 class Proof:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from ncclrun.model.cluster import Network, Node
 from ncclrun.model.errors import PlanError
-from ncclrun.planning.candidates import Row
+from ncclrun.planning.choice.candidates import Row
 
 
 def wish(node: Node) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ncclrun.model.firewall import open_to
 from ncclrun.model.network import Evidence, Link, LinkIndex
-from ncclrun.planning.candidates import Candidate
-from ncclrun.planning.links import listed, one_way
+from ncclrun.planning.choice.candidates import Candidate
+from ncclrun.planning.choice.wording import listed, one_way
 
 MOST_SHOWN = 6
 """Pairs, or nodes, that are told one by one."""

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ncclrun.planning.candidates import Candidate, IPNetwork, Row
-from ncclrun.planning.joint import FAMILIES, Joint, Rank, rank_of
-from ncclrun.planning.proof import Proof
+from ncclrun.planning.choice.answers import FAMILIES, Joint, Rank, rank_of
+from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Row
+from ncclrun.planning.choice.proof import Proof
 
 MOST_TRIALS = 16
 """Networks that are looked at, those that most nodes have."""

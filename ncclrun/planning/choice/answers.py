@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ncclrun.model.cluster import Node
-from ncclrun.planning.candidates import Candidate, IPNetwork, Row
-from ncclrun.planning.proof import Proof
+from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Row
+from ncclrun.planning.choice.proof import Proof
 
 FAMILIES = ("ipv4", "ipv6")
 """In the order in which they are tried."""

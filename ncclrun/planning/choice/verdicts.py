@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ncclrun.model.network import Evidence, Link
-from ncclrun.planning.candidates import Candidate, Row
-from ncclrun.planning.joint import Joint, Rank
-from ncclrun.planning.links import about_address
-from ncclrun.planning.proof import Proof, bits
+from ncclrun.planning.choice.answers import Joint, Rank
+from ncclrun.planning.choice.candidates import Candidate, Row
+from ncclrun.planning.choice.proof import Proof, bits
+from ncclrun.planning.choice.wording import about_address
 
 MOST_ROWS = 10
 """Candidates in the table of an error."""

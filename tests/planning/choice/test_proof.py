@@ -15,10 +15,10 @@ from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence, LinkIndex
-from ncclrun.planning.candidates import all_candidates, one_machine
+from ncclrun.planning.choice.candidates import all_candidates, one_machine
+from ncclrun.planning.choice.wishes import wish
 from ncclrun.planning.network import Choice, choose, probe_addresses
 from ncclrun.planning.partners import partners
-from ncclrun.planning.wishes import wish
 from tests.planning.evidence import Reaches, everything, evidence
 from tests.planning.makers import card, facts, node
 

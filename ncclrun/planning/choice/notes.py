@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ncclrun.model.network import Evidence
-from ncclrun.planning.candidates import Candidate, Row
-from ncclrun.planning.joint import Joint, best, routed
-from ncclrun.planning.links import listed
-from ncclrun.planning.proof import Proof
-from ncclrun.planning.verdicts import Note, difference
+from ncclrun.planning.choice.answers import Joint, best, routed
+from ncclrun.planning.choice.candidates import Candidate, Row
+from ncclrun.planning.choice.proof import Proof
+from ncclrun.planning.choice.verdicts import Note, difference
+from ncclrun.planning.choice.wording import listed
 
 MOST_ALIKE = 2
 """Nodes with several interfaces in one subnet that are told one by one."""

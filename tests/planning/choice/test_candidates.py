@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model.facts import Interface, RdmaDevice, RdmaPort
-from ncclrun.planning.candidates import Candidate, all_candidates
+from ncclrun.planning.choice.candidates import Candidate, all_candidates
 from tests.planning.makers import card, facts, node
 
 ETH0 = card("eth0", "10.0.0.1/24")

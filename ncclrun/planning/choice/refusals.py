@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.network import Evidence
-from ncclrun.planning.blame import MOST_SHOWN, Blame, blame
-from ncclrun.planning.candidates import Candidate, Row
-from ncclrun.planning.joint import Joint
-from ncclrun.planning.links import listed
-from ncclrun.planning.nearest import Nearest, nearest
-from ncclrun.planning.proof import Proof, bits
-from ncclrun.planning.verdicts import as_text, table_of_verdicts
-from ncclrun.planning.wishes import entry, wished
+from ncclrun.planning.choice.answers import Joint
+from ncclrun.planning.choice.blame import MOST_SHOWN, Blame, blame
+from ncclrun.planning.choice.candidates import Candidate, Row
+from ncclrun.planning.choice.nearest import Nearest, nearest
+from ncclrun.planning.choice.proof import Proof, bits
+from ncclrun.planning.choice.verdicts import as_text, table_of_verdicts
+from ncclrun.planning.choice.wishes import entry, wished
+from ncclrun.planning.choice.wording import listed
 
 MOST_NETWORKS = 3
 """Networks that work among some of the nodes."""
