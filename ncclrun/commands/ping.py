@@ -60,7 +60,8 @@ class Ping:
             for event in visit.events():
                 yield unreachable_row(event) if isinstance(event, Unreachable) else event
             self._look()
-            if len(visit.facts) > 1 or len(self._cluster.nodes) == 1:  # alone it would take its loopback
+            alone = len(visit.facts) == 1 < len(self._cluster.nodes)  # it would take its loopback
+            if visit.facts and not alone:
                 yield from self._network()
             rows = [self._row(rank) for rank in sorted(visit.facts)]
             yield from rows

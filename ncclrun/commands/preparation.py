@@ -155,12 +155,6 @@ class Preparation:
                         message=problem.message,
                         fix=problem.fix,
                     )
-            if fact.stale:
-                yield Warn(
-                    node=node.name,
-                    text=f"its login environment sets {', '.join(fact.stale)}: taken away for this run",
-                    fix="remove them from the shell's start-up files there",
-                )
             if note := self.sessions[node_rank].hello.get("state_note"):
                 yield Warn(node=node.name, text=str(note), fix="set XDG_STATE_HOME there to choose another place")
         if refused:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
+from ncclrun.commands.confirmation import Finding
 from ncclrun.commands.control import Control
 from ncclrun.commands.settling import findings_told, judged, settle
 from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit, problem_of
+from ncclrun.diagnosis.checks import stale_variables
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, PlanError
 from ncclrun.model.events import Ended, Event, Failure, Refused, Written
@@ -50,7 +52,8 @@ def resolve(
             return
         finally:
             survey.close()
-        yield from findings_told(cluster.nodes, settled.findings)
+        stale = [Finding(one.node_rank, p) for one in survey.participants for p in stale_variables(one.facts)]
+        yield from findings_told(cluster.nodes, [*stale, *settled.findings])
         for at, failure in sorted(survey.failed.items()):
             visit.lost[survey.participants[at].node_rank] = problem_of(failure)
         yield from _lost(visit)

@@ -26,12 +26,18 @@ class Settled:
 def with_rdma(
     participants: Sequence[Participant], endpoints: Sequence[Endpoint], environments: Sequence[Sequence[Variable]]
 ) -> tuple[tuple[Endpoint, ...], tuple[Note, ...]]:
-    """The endpoints with their HCAs, as far as they are to be set. Raises PlanError for a mixed cluster."""
+    """The endpoints with their HCAs, as far as they are to be set. Raises PlanError for a mixed cluster.
+
+    What the workers will have counts, and below it what the node itself sets (login environment, conf files).
+    """
     plan = plan_rdma(
         [one.node for one in participants],
         [one.facts for one in participants],
         endpoints,
-        [{variable.name: variable.value for variable in environment} for environment in environments],
+        [
+            {**one.facts.rdma_settings, **{variable.name: variable.value for variable in environment}}
+            for one, environment in zip(participants, environments, strict=True)
+        ],
     )
     return tuple(replace(e, hca=hca) for e, hca in zip(endpoints, plan.hcas, strict=True)), plan.notes
 

@@ -28,6 +28,7 @@ def node_problems(node: Node, facts: NodeFacts, *, torch_needed: bool = True) ->
                 fix=f"free some space:  du -xh {shlex.quote(facts.state_dir)} | sort -h | tail",
             )
         )
+    problems += stale_variables(facts)
     if abs(facts.clock_offset) > CLOCK_LIMIT:
         ahead = "ahead of" if facts.clock_offset > 0 else "behind"
         problems.append(
@@ -62,6 +63,20 @@ def node_problems(node: Node, facts: NodeFacts, *, torch_needed: bool = True) ->
             )
         )
     return tuple(problems)
+
+
+def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:
+    """Leftovers of another launcher in the login environment, where the workers would take them for their own."""
+    if not facts.stale:
+        return ()
+    return (
+        Problem(
+            code="stale",
+            level="warning",
+            message=f"its login environment sets {', '.join(facts.stale)}: taken away for a run",
+            fix="remove them from the shell's start-up files there",
+        ),
+    )
 
 
 def _python_problems(facts: NodeFacts, torch_needed: bool) -> list[Problem]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,8 @@ class NodeFacts:
     rdma: tuple[RdmaDevice, ...] = ()
     verbs: str = ""
     """Why NCCL could not use the RDMA devices ("" if it could): libibverbs missing, no access to /dev/infiniband."""
+    rdma_settings: Mapping[str, str] = field(default_factory=dict)
+    """NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_NET as the login environment or a conf file sets them (with devices only)."""
     proxies: tuple[str, ...] = ()
     """Names of proxy variables in the login environment (``https_proxy``)."""
     ssh_address: str = ""

@@ -22,12 +22,22 @@ def all_reached(node_name: str, source: str | None, peer: str, address: str) -> 
 
 
 class FakeNet:
-    """Nodes by name with their interfaces; ``rule`` decides how each attempt ends."""
+    """Nodes by name with their interfaces; ``rule`` decides how each attempt ends, ``said`` are further facts."""
 
-    def __init__(self, cards: Mapping[str, tuple[Interface, ...]], rule: Rule = all_reached) -> None:
+    def __init__(
+        self,
+        cards: Mapping[str, tuple[Interface, ...]],
+        rule: Rule = all_reached,
+        *,
+        said: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        own_facts = said or {}
         self.nodes: tuple[Node, ...] = tuple(node(name) for name in cards)
         self.rule = rule
-        self.fakes = {name: self._fake(rank, facts(name, *own)) for rank, (name, own) in enumerate(cards.items())}
+        self.fakes = {
+            name: self._fake(rank, facts(name, *own, **own_facts.get(name, {})))
+            for rank, (name, own) in enumerate(cards.items())
+        }
         self.transport = FakeTransport(self.fakes)
 
     def asked(self, name: str, what: str) -> list[dict[str, Any]]:

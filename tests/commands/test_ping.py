@@ -102,6 +102,12 @@ def test_one_answer_of_several_nodes_is_not_taken_for_a_network() -> None:
     assert (rows(events)["a"].fit, rows(events)["a"].address) == (True, "")
 
 
+def test_where_nobody_answers_there_is_no_network_to_look_at() -> None:
+    net = FakeNet({"a": THREE["a"]})
+    net.transport.nodes["a"] = HostError("refused", "a: connection refused")
+    assert end(pinged(net)) == (1, "not fit: a")
+
+
 def test_a_node_that_loses_its_senses_after_connecting_is_not_fit() -> None:
     net = FakeNet(THREE)
     net.fakes["b"].replies["facts"] = {"hostname": "b"}

@@ -9,7 +9,8 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.resolve import resolve
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Ended, Event, Failure, Judged, Refused, Resolved, Unreachable, Written
+from ncclrun.model.events import Ended, Event, Failure, Judged, Refused, Resolved, Unreachable, Warn, Written
+from ncclrun.model.facts import RdmaDevice, RdmaPort
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fake import Request
 from tests.commands.fakenet import FakeNet
@@ -123,3 +124,36 @@ def test_a_node_that_is_lost_on_the_way_ends_it() -> None:
     events = resolved(net)
     assert end(events) == (255, "no answer from b")
     assert [event.node for event in events if isinstance(event, Refused)] == ["b"]
+
+
+ROCE = RdmaDevice("mlx5_0", (RdmaPort(1, "ACTIVE", "Ethernet", 100.0, netdevs=("e0", "f0")),))
+
+
+def test_rdma_on_the_chosen_interface_of_all_nodes_is_given_to_nccl() -> None:
+    net = FakeNet(PAIR, said={"a": {"rdma": (ROCE,)}, "b": {"rdma": (ROCE,)}})
+    events = resolved(net)
+    assert [event.hca for event in events if isinstance(event, Resolved)] == ["=mlx5_0:1"] * 2
+    (asked,) = net.asked("a", "nccl")
+    assert asked["env"]["NCCL_IB_HCA"] == "=mlx5_0:1"
+    assert end(events)[0] == 0
+
+
+def test_rdma_on_one_of_two_nodes_is_refused_before_any_start() -> None:
+    events = resolved(FakeNet(PAIR, said={"a": {"rdma": (ROCE,)}}))
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert "a" in failure.message
+    assert "NCCL_IB_DISABLE" in failure.fix
+    assert end(events)[0] == 3
+
+
+def test_rdma_that_the_node_itself_switches_off_is_no_mix() -> None:
+    off = {"rdma": (ROCE,), "rdma_settings": {"NCCL_IB_DISABLE": "1"}}
+    events = resolved(FakeNet(PAIR, said={"a": off}))
+    assert [event.hca for event in events if isinstance(event, Resolved)] == ["", ""]
+    assert end(events)[0] == 0
+
+
+def test_leftovers_of_another_launcher_are_warned_about() -> None:
+    events = resolved(FakeNet(PAIR, said={"b": {"stale": ("MASTER_ADDR", "PET_NNODES")}}))
+    (warning,) = [event for event in events if isinstance(event, Warn)]
+    assert (warning.node, "MASTER_ADDR, PET_NNODES" in warning.text) == ("b", True)

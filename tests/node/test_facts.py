@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model import facts as model
-from ncclrun.node import commands, getifaddrs, gpus, interfaces, netlink, pythons
+from ncclrun.node import commands, facts, getifaddrs, gpus, interfaces, ncclask, netlink, pythons
 from tests.node.client import Client, connected
 from tests.node.conftest import OLDEST
 
@@ -194,3 +194,14 @@ class TestPythons:
 def test_a_program_that_hangs_does_not_hang_us(tmp_path: Path) -> None:
     output = commands.ask([program(tmp_path / "p", "#!/bin/sh\ntrap '' TERM\nsleep 1000 & sleep 1000\n")], 0.2)
     assert output.code is None
+
+
+def test_whether_nccl_uses_rdma_is_said_by_the_login_first_and_by_its_conf_files_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named = tmp_path / "nccl.conf"
+    named.write_text("NCCL_IB_DISABLE=1\nNCCL_IB_HCA=mlx5_1\nNCCL_DEBUG=INFO\n# NCCL_NET=Socket\n")
+    monkeypatch.setenv("NCCL_CONF_FILE", str(named))
+    monkeypatch.setenv("NCCL_IB_HCA", "=mlx5_0")
+    monkeypatch.setattr(ncclask, "ETC_CONF", tmp_path / "none")
+    assert facts.rdma_settings("2.27.5") == {"NCCL_IB_HCA": "=mlx5_0", "NCCL_IB_DISABLE": "1"}
