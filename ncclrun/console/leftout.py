@@ -7,10 +7,8 @@ from ipaddress import ip_address
 
 from ncclrun.console.words import names
 from ncclrun.model.events import Judged
+from ncclrun.planning.choice.candidates import WISHED
 from ncclrun.planning.interfaces import CONTAINER_BRIDGE
-
-WISHED = "the cluster file wants"
-"""In the reasons against all others of a node for which the cluster file wants one."""
 
 Kind = tuple[str, bool]
 """What they are, and whether they are called by their interfaces (else by their prefix)."""

@@ -12,9 +12,9 @@ from ncclrun.model.plan import Endpoint
 from ncclrun.planning.choice import refusals
 from ncclrun.planning.choice.answers import FAMILIES, Joint, all_answers, best, of_family
 from ncclrun.planning.choice.candidates import Candidate, Row, all_candidates, one_machine
-from ncclrun.planning.choice.notes import notes_on
+from ncclrun.planning.choice.notes import Note, notes_on
 from ncclrun.planning.choice.proof import Proof
-from ncclrun.planning.choice.verdicts import Note, Verdict, difference, table_of_verdicts
+from ncclrun.planning.choice.verdicts import Verdict, difference, table_of_verdicts
 from ncclrun.planning.choice.wishes import refuse_impossible_wishes, wish, wished, without_wishes
 
 __all__ = ["Choice", "Note", "Verdict", "choose", "judged_without_choice", "probe_addresses"]
@@ -141,6 +141,6 @@ def _why(nodes: Sequence[Node], choice: Joint, others: Sequence[Joint], proof: P
     parts = [wishes[0] if len(wishes) == 1 and all(map(wish, nodes)) else _standing(choice, proof)]
     if others:
         second = best(others)
-        poorer = difference(second.rank, choice.rank) or "equal on all counts, and listed later"
+        poorer = difference(second.quality, choice.quality) or "equal on all counts, and listed later"
         parts.append(f"{second.name} is second ({poorer})")
     return "; ".join(parts)

@@ -6,31 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from ncclrun.model.cluster import Node
-from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Row
+from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Quality, Row
 from ncclrun.planning.choice.proof import Proof
 
 FAMILIES = ("ipv4", "ipv6")
 """In the order in which they are tried."""
-
-
-class Rank(NamedTuple):
-    """What speaks for a joint answer, in the order in which it counts: the poorest node counts for all."""
-
-    routable: bool
-    """No link-local address."""
-    announced: bool
-    """The first address of its interface, which NCCL announces."""
-    outward: bool
-    """No bridge that may end in its own host."""
-    ipv4: bool
-    rdma: bool
-    speed: int
-    mtu: int
-    plain: bool
-    apart: bool
 
 
 @dataclass(frozen=True)
@@ -41,9 +23,9 @@ class Joint:
     network: IPNetwork | None
 
     @cached_property
-    def rank(self) -> Rank:
-        """To compare with others; the greater the better."""
-        return Rank(*map(min, zip(*(rank_of(pick) for pick in self.picks), strict=True)))
+    def quality(self) -> Quality:
+        """What speaks for it: the poorest node counts for all."""
+        return Quality(*map(min, zip(*(pick.quality for pick in self.picks), strict=True)))
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -63,7 +45,7 @@ class Joint:
 
 def best(answers: Iterable[Joint]) -> Joint:
     """The one that is taken, whatever the order of the nodes."""
-    return max(answers, key=lambda answer: (answer.rank, answer.order))
+    return max(answers, key=lambda answer: (answer.quality, answer.order))
 
 
 def all_answers(nodes: Sequence[Node], usable: Sequence[Row], proof: Proof | None) -> list[Joint]:
@@ -137,13 +119,13 @@ def routed(usable: Sequence[Row], proof: Proof | None, above: Callable[[Candidat
 
 def _best_proven(rows: Sequence[Row], proof: Proof) -> tuple[Candidate, ...] | None:
     """Searches for the highest bar at which candidates below it can be done without."""
-    ranked = [sorted(row, key=lambda c: (rank_of(c), -c.order), reverse=True) for row in rows]
-    bars = sorted({rank_of(c) for row in rows for c in row})
+    ranked = [sorted(row, key=lambda c: (c.quality, -c.order), reverse=True) for row in rows]
+    bars = sorted({c.quality for row in rows for c in row})
     low, high = 0, len(bars)
     found = _search(ranked, proof)
     while found is not None and high - low > 1:
         middle = (low + high) // 2
-        trial = _search([[c for c in row if rank_of(c) >= bars[middle]] for row in ranked], proof)
+        trial = _search([[c for c in row if c.quality >= bars[middle]] for row in ranked], proof)
         if trial is None:
             high = middle
         else:
@@ -153,7 +135,7 @@ def _best_proven(rows: Sequence[Row], proof: Proof) -> tuple[Candidate, ...] | N
 
 def _guess(rows: Sequence[Row]) -> tuple[Candidate, ...]:
     shared = Counter(network for row in rows for network in {c.network for c in row})
-    return tuple(max(row, key=lambda c: (shared[c.network], rank_of(c), -c.order)) for row in rows)
+    return tuple(max(row, key=lambda c: (shared[c.network], c.quality, -c.order)) for row in rows)
 
 
 def _search(options: Sequence[Row], proof: Proof | None) -> tuple[Candidate, ...] | None:
@@ -171,19 +153,3 @@ def senders_first(node_rank: int, row: Row, proof: Proof | None) -> Row:
         return row
     sent: Counter[tuple[int, str]] = Counter() if proof is None else proof.sent
     return sorted(row, key=lambda c: (bool(c.instead), -sent[node_rank, c.address], c.order))
-
-
-def rank_of(candidate: Candidate) -> Rank:
-    """What speaks for one candidate."""
-    quality = candidate.quality
-    return Rank(
-        not candidate.link_local,
-        not candidate.instead,
-        quality.outward,
-        candidate.family == "ipv4",
-        quality.rdma,
-        quality.speed,
-        quality.mtu,
-        quality.plain,
-        quality.apart,
-    )

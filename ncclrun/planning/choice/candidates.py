@@ -15,12 +15,20 @@ from ncclrun.planning.interfaces import ends_here, is_link_local, leads_out, own
 IPNetwork = IPv4Network | IPv6Network
 
 
-@dataclass(frozen=True)
-class Quality:
-    """What speaks for an address, in the order in which it counts."""
+WISHED = "the cluster file wants"
+"""In the reason against an address where another one is wished for."""
 
+
+class Quality(NamedTuple):
+    """What speaks for an address, in the order in which it counts; the greater the better."""
+
+    routable: bool
+    """Not 169.254.0.0/16: a direct cable, or a card that found no DHCP; only taken for want of anything else."""
+    announced: bool
+    """The first address of its interface, which NCCL announces."""
     outward: bool
     """Not a bridge in which no card is seen: that may end in its own host, only proof can tell."""
+    ipv4: bool
     rdma: bool
     """An RDMA port that NCCL could use is on the same wire."""
     speed: int
@@ -44,12 +52,12 @@ class Candidate:
     quality: Quality
     order: int
     """Place among the node's addresses, as the kernel lists them."""
-    link_local: bool = False
-    """169.254.0.0/16: a direct cable, or a card that found no DHCP; only taken for want of anything else."""
     instead: str = ""
     """The address that NCCL would announce in its place, the interface's first of its family; "" if it is that."""
     mend: str = ""
     """What would make a rejected one usable, a sentence or a command; "" if nothing would."""
+    unwanted: bool = False
+    """Rejected for a wish alone: the cluster file wants another one."""
 
     @cached_property
     def ip(self) -> IPv4Address | IPv6Address:
@@ -65,6 +73,11 @@ class Candidate:
     def family(self) -> str:
         """``ipv4`` or ``ipv6``."""
         return "ipv6" if ":" in self.address else "ipv4"
+
+    @property
+    def link_local(self) -> bool:
+        """Whether it is good on its own wire alone."""
+        return not self.quality.routable
 
     @property
     def noise(self) -> bool:
@@ -102,9 +115,11 @@ def _row(node: Node, fact: NodeFacts, owners: Mapping[str, Mapping[str, str]]) -
     pairs = [(interface, address) for interface in fact.interfaces for address in interface.addresses]
     row = []
     for order, (interface, address) in enumerate(pairs):
-        against = _against(node, fact, interface, address)
+        unwanted = _against_wish(node, interface, address)
+        against = _Against(unwanted) if unwanted else _against(node, fact, interface, address)
         if not against.reason:
             against = _elsewhere(node, interface, owners[address.address], fact.machine)
+        instead = _announced_instead(interface, address)
         row.append(
             Candidate(
                 node=node.name,
@@ -112,11 +127,11 @@ def _row(node: Node, fact: NodeFacts, owners: Mapping[str, Mapping[str, str]]) -
                 address=address.address,
                 prefix=address.prefix,
                 rejected=against.reason,
-                quality=_quality(fact, interface),
+                quality=_quality(fact, interface, address, announced=not instead),
                 order=order,
-                link_local=is_link_local(address),
-                instead=_announced_instead(interface, address),
+                instead=instead,
                 mend=against.mend,
+                unwanted=bool(unwanted),
             )
         )
     return tuple(row)
@@ -132,17 +147,20 @@ def _announced_instead(interface: Interface, address: Address) -> str:
     return alike[0] if address.address in alike[1:] else ""
 
 
-def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address) -> _Against:
-    """Why this node can't or shall not use this address, whatever the others have."""
+def _against_wish(node: Node, interface: Interface, address: Address) -> str:
+    """Why it is not what the node's user wishes for; "" if it is."""
     network, ip = node.network, ip_address(address.address)
     if node.address and ip != ip_address(node.address):
-        return _Against(f"not the address {node.address} that the cluster file wants")
+        return f"not the address {node.address} that {WISHED}"
     if network.interface not in ("auto", interface.name):
-        return _Against(f"not the interface {network.interface} that the cluster file wants")
+        return f"not the interface {network.interface} that {WISHED}"
     if network.subnet is not None and ip not in network.subnet:
-        return _Against(f"not in {network.subnet}, which the cluster file wants")
-    if network.family not in ("auto", address.family):
-        return _Against(f"not {network.family}, which the cluster file wants")
+        return f"not in {network.subnet}, which {WISHED}"
+    return "" if network.family in ("auto", address.family) else f"not {network.family}, which {WISHED}"
+
+
+def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address) -> _Against:
+    """Why this node can't use this address, whatever the others have."""
     if not interface.up or not interface.running:
         command = f"ethtool {interface.name}" if interface.up else f"ip link set {interface.name} up"
         what = "look at the cable and the switch port" if interface.up else "bring it up"
@@ -151,7 +169,7 @@ def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address
         return _Against("interface has no carrier" if interface.up else "interface is down", mend)
     if is_link_local(address) and address.family == "ipv6":
         return _Against("link-local: nobody else can use it without naming a zone")
-    if node.address or network.interface != "auto":
+    if node.address or node.network.interface != "auto":
         return _Against()
     return _Against(ends_here(fact, interface))
 
@@ -164,9 +182,12 @@ def _elsewhere(node: Node, interface: Interface, owners: Mapping[str, str], mach
     return _Against(f"{who} the same address", f"give {node.name} an address of its own on {interface.name}")
 
 
-def _quality(fact: NodeFacts, interface: Interface) -> Quality:
+def _quality(fact: NodeFacts, interface: Interface, address: Address, *, announced: bool) -> Quality:
     return Quality(
+        routable=not is_link_local(address),
+        announced=announced,
         outward=leads_out(fact, interface),
+        ipv4=address.family == "ipv4",
         rdma=bool(own_ports(fact, interface)),
         speed=speed(fact, interface),
         mtu=interface.mtu,

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ncclrun.planning.choice.answers import FAMILIES, Joint, Rank, rank_of
-from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Row
+from ncclrun.planning.choice.answers import FAMILIES, Joint
+from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Quality, Row
 from ncclrun.planning.choice.proof import Proof
 
 MOST_TRIALS = 16
@@ -45,10 +45,10 @@ def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
     networks = sorted(inside, key=lambda net: (-len(inside[net]), -len(mendable[net] - inside[net])))[:MOST_TRIALS]
     trials = [(_climb(_start(usable, proof, net), usable, proof), net) for net in (*networks, *_families(usable))]
 
-    def worth(trial: tuple[list[int], IPNetwork | str]) -> tuple[int, int, int, Rank]:
+    def worth(trial: tuple[list[int], IPNetwork | str]) -> tuple[int, int, int, Quality]:
         picks, net = trial
         had = (len(inside[net]), len(mendable[net] | inside[net])) if not isinstance(net, str) else (1, 1)
-        return proof.proven(picks), *had, Joint(_picked(table, picks), None).rank
+        return proof.proven(picks), *had, Joint(_picked(table, picks), None).quality
 
     picks, wanted = max(trials, key=worth)
     return _judged(table, _like_the_others(picks, usable, proof), wanted, proof)
@@ -73,7 +73,7 @@ def _start(usable: Sequence[Row], proof: Proof, wanted: IPNetwork | str) -> list
             c.network == wanted,
             c.family == family,
             -len(proof.alone(at, c.order, everything)),
-            rank_of(c),
+            c.quality,
             -c.order,
         )
 

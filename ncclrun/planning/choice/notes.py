@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ncclrun.model.network import Evidence
 from ncclrun.planning.choice.answers import Joint, best, routed
 from ncclrun.planning.choice.candidates import Candidate, Row
 from ncclrun.planning.choice.proof import Proof
-from ncclrun.planning.choice.verdicts import Note, difference
+from ncclrun.planning.choice.verdicts import difference
 from ncclrun.planning.choice.wording import listed
 
 MOST_ALIKE = 2
 """Nodes with several interfaces in one subnet that are told one by one."""
 FIRST_TABLE = 101
 """Number of the first routing table that is proposed."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the user should know; ``node`` is the name of the node that it is about, ``fix`` what to do about it."""
+
+    node: str | None
+    text: str
+    fix: str
 
 
 def notes_on(
@@ -46,7 +56,7 @@ def _tie(choice: Joint, others: Sequence[Joint]) -> Iterator[Note]:
     equals = [
         other
         for other in others
-        if other.rank == choice.rank
+        if other.quality == choice.quality
         and any(a.interface != b.interface for a, b in zip(other.picks, choice.picks, strict=True))
     ]
     if equals:
@@ -72,7 +82,7 @@ def _faster(choice: Joint, usable: Sequence[Row], proof: Proof) -> Iterator[Note
     """A proven answer that was left, as it leads over routers or is IPv6, but has more to offer."""
 
     def above(candidate: Candidate) -> bool:
-        return (candidate.quality.rdma, candidate.quality.speed) > (choice.rank.rdma, choice.rank.speed)
+        return (candidate.quality.rdma, candidate.quality.speed) > (choice.quality.rdma, choice.quality.speed)
 
     answers = routed(usable, proof, above)
     if answers:
@@ -81,7 +91,7 @@ def _faster(choice: Joint, usable: Sequence[Row], proof: Proof) -> Iterator[Note
         line = (
             f"network: {{interface: {named[0]}}}" if len(named) == 1 else "{host: HOST, interface: NAME}  for each node"
         )
-        why = difference(choice.rank._replace(ipv4=other.rank.ipv4), other.rank)
+        why = difference(choice.quality._replace(ipv4=other.quality.ipv4), other.quality)
         left = "is IPv6" if choice.network is None else "is not one subnet that all share"
         yield Note(
             None,
@@ -119,8 +129,8 @@ def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | 
     """Several cards of a node in one subnet: what is sent leaves by the routing table, whatever NCCL is told."""
     pick = choice.picks[node_rank]
     network = choice.network or pick.network
-    ruled_out = ("not the ", "not in ")  # by a wish, which does not take the card off its wire
-    on_the_wire = [c for c in row if c.ip in network and (not c.rejected or c.rejected.startswith(ruled_out))]
+    # A wish for another one does not take a card off its wire.
+    on_the_wire = [c for c in row if c.ip in network and (not c.rejected or c.unwanted)]
     inside = [c for c in on_the_wire if _leads_to_peers(c, choice)]
     cards: dict[str, Candidate] = {}
     for candidate in [pick, *inside]:

@@ -1,4 +1,4 @@
-"""What became of each candidate and why, with the evidence; and what else the user should know of the choice."""
+"""What became of each candidate and why, with the evidence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ncclrun.model.network import Evidence, Link
-from ncclrun.planning.choice.answers import Joint, Rank
-from ncclrun.planning.choice.candidates import Candidate, Row
+from ncclrun.planning.choice.answers import Joint
+from ncclrun.planning.choice.candidates import Candidate, Quality, Row
 from ncclrun.planning.choice.proof import Proof, bits
 from ncclrun.planning.choice.wording import about_address
 
@@ -26,16 +26,7 @@ class Verdict:
     reason: str
 
 
-@dataclass(frozen=True)
-class Note:
-    """What the user should know; ``node`` is the name of the node that it is about, ``fix`` what to do about it."""
-
-    node: str | None
-    text: str
-    fix: str
-
-
-def difference(lower: Rank, higher: Rank) -> str:
+def difference(lower: Quality, higher: Quality) -> str:
     """The first thing in which one answer is poorer than another; "" if they are equal."""
     if lower.routable != higher.routable:
         return "link-local"
@@ -145,7 +136,10 @@ class _Words:
             return f"{pick.interface} {pick.address} is in the same subnet and comes first"
         joint = self._lost.get((node_rank, candidate.order))
         if joint is not None:
-            return difference(joint.rank, self._choice.rank) or f"equal to {self._choice.name}, which is listed first"
+            return (
+                difference(joint.quality, self._choice.quality)
+                or f"equal to {self._choice.name}, which is listed first"
+            )
         return "not in a subnet that all nodes share"
 
     def _evidence(self, node_rank: int, candidate: Candidate, alone: Collection[int] = ()) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from ipaddress import ip_address
 
 from ncclrun.model.cluster import Network, Node
 from ncclrun.model.errors import PlanError
@@ -55,18 +54,17 @@ def refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> Non
             problems.append(f"{node.name} can't use {what}, which the cluster file wants")
             rows.append(row)
     if problems:
-        have = "\n".join(f"  {row[0].node} has {_haves(row)}" if row else "" for row in rows)
+        have = "\n".join(f"  {row[0].node} has {_offers(row)}" if row else "" for row in rows)
         raise PlanError(
             "\n".join(problems) + "\n" + have,
             fix="correct network.interface, network.subnet or the node's address to what the nodes have",
         )
 
 
-def _haves(row: Row) -> str:
+def _offers(row: Row) -> str:
     """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said."""
-    wanted = [c for c in row if not c.rejected.startswith("not ")]
-    ends_here = (ip_address(c.address).is_loopback or ip_address(c.address).is_link_local for c in row)
-    offers = [c for c, useless in zip(row, ends_here, strict=True) if c in wanted or not useless]
     return ", ".join(
-        f"{c.interface} {c.address}/{c.prefix}" + (f" ({c.rejected})" if c in wanted else "") for c in offers
+        f"{c.interface} {c.address}/{c.prefix}" + ("" if c.unwanted else f" ({c.rejected})")
+        for c in row
+        if not c.unwanted or not (c.ip.is_loopback or c.ip.is_link_local)
     )
