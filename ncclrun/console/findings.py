@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ncclrun.console.notes import Note, problem
-from ncclrun.console.words import about, names
+from ncclrun.console.words import about
+from ncclrun.model.words import listed
 
 _ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
 """IPv4 or IPv6, as it stands in a sentence."""
@@ -71,7 +72,7 @@ def notes(findings: Iterable[Finding]) -> list[Note]:
 def same_on(folded: Folded) -> str:
     """``the same on gpu2, gpu3 and 12 more``, ``likewise on gpu2, gpu3: their own address and name``; "" for none."""
     first, others = folded
-    nodes = names([other.node for other in others if other.node], NAMED)
+    nodes = listed([other.node for other in others if other.node], NAMED)
     if not nodes or all(other.fix == first.fix for other in others):
         return nodes and f"the same on {nodes}"
     return f"likewise on {nodes}: {'their' if len(others) > 1 else 'its'} own address and name"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 
-from ncclrun.console.words import names
 from ncclrun.model.events import Judged
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.candidates import WISHED
 from ncclrun.planning.interfaces import CONTAINER_BRIDGE
 
@@ -36,7 +36,7 @@ def left_out_text(rows: Sequence[Judged], nodes: int) -> str:
         return ""
     where = " on all nodes" if len({row.node_rank for row in rows}) == nodes > 1 else ""
     kinds = [
-        f"{kind[0]} ({names(_called(own, by_interface=kind[1]))})"
+        f"{kind[0]} ({listed(_called(own, by_interface=kind[1]))})"
         for kind in KINDS
         if (own := [row for row in rows if _kind(row) == kind])
     ]

@@ -12,7 +12,8 @@ from ncclrun.console.pairs import BROKEN, TROUBLED, Pair, Seen, State, troubled
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import clip
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count, names
+from ncclrun.console.words import count
+from ncclrun.model.words import listed
 
 IN_A_PIPE = 24
 """Nodes whose matrix is shown in full where no width bounds it."""
@@ -193,9 +194,9 @@ def _worst(seen: Seen, pairs: Sequence[Pair], limit: int, width: int | None) -> 
         return "\n" + table_text(("from", "", "to", "address", ""), everybody, width=width, styles=[style])
     rows = [
         [
-            names(list(dict.fromkeys(seen.name(pair.node_rank) for pair in group)), TOGETHER),
+            listed(list(dict.fromkeys(seen.name(pair.node_rank) for pair in group)), TOGETHER),
             "->",
-            names(list(dict.fromkeys(seen.name(pair.peer) for pair in group)), TOGETHER),
+            listed(list(dict.fromkeys(seen.name(pair.peer) for pair in group)), TOGETHER),
             _address(group),
             group[0].words,
         ]
@@ -227,7 +228,7 @@ def _tried(pairs: Sequence[Pair]) -> int:
 def _address(group: Sequence[Pair]) -> str:
     """What was tried, if it is the same for all."""
     addresses = {pair.addresses for pair in group}
-    return names(addresses.pop(), 2) if len(addresses) == 1 else ""
+    return listed(addresses.pop(), 2) if len(addresses) == 1 else ""
 
 
 def _speeds(seen: Seen, pairs: Sequence[Pair], width: int | None) -> str:

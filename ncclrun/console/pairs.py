@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ncclrun.console.words import moment, names
+from ncclrun.console.words import moment
 from ncclrun.model.events import (
     Connected,
     Event,
@@ -22,6 +22,7 @@ from ncclrun.model.events import (
     Unreachable,
 )
 from ncclrun.model.network import Link, Path, Reach
+from ncclrun.model.words import listed
 
 State = Literal[
     "wrong",
@@ -218,7 +219,7 @@ class Seen:
             good = others[0]
             return "detour", f"{self._said(worst)}, but reached from {good.source or 'where the kernel sends it'}", good
         elsewhere = sorted({link.address for link in links if link.ok})
-        also = f" (reached at {names(elsewhere, 2)})" if elsewhere else ""
+        also = f" (reached at {listed(elsewhere, 2)})" if elsewhere else ""
         return _STATE_OF[worst.outcome], self._said(worst) + also, worst
 
     def _said(self, link: Link) -> str:
@@ -236,7 +237,7 @@ class Seen:
 def _fits(path: Path, wanted: int, words: str) -> tuple[State, str]:
     """What gets through where the connection itself is fine."""
     if path.blocked:
-        return "ports", f"TCP ports {names([str(port) for port in path.blocked])} do not answer"
+        return "ports", f"TCP ports {listed([str(port) for port in path.blocked])} do not answer"
     if 0 < path.mtu < wanted and not path.told:
         return "mtu", f"packets over {path.mtu} bytes vanish ({wanted} were sent)"
     return "ok", words

@@ -8,7 +8,7 @@ from ncclrun.console.findings import Finding, notes
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words
 from ncclrun.console.stages import NetworkStages
-from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, names, place, size
+from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, place, size
 from ncclrun.model.events import (
     CodeSent,
     Connected,
@@ -29,6 +29,7 @@ from ncclrun.model.events import (
     Warn,
     Written,
 )
+from ncclrun.model.words import listed
 
 
 class Progress:
@@ -109,13 +110,13 @@ class Progress:
             return ""
         waited = self._clock() - self._since
         if self._phase == "asking":
-            return f"asking {names(self._waiting)} for their interfaces, GPUs and Python ({waited:.0f} s)"
+            return f"asking {listed(self._waiting)} for their interfaces, GPUs and Python ({waited:.0f} s)"
         if self._phase == "stopping":
             ended = [node for node in self._nodes if self._states.get(node) == "ended"]
-            done = f"{names(ended)} ended, " if ended else ""
-            return f"stopping: {done}{names(self._waiting)} waiting {waited:.0f} s of {self._grace:.0f}"
+            done = f"{listed(ended)} ended, " if ended else ""
+            return f"stopping: {done}{listed(self._waiting)} waiting {waited:.0f} s of {self._grace:.0f}"
         done_count = len(self._nodes) - len(self._waiting)
-        return f"{self._phase} {done_count}/{len(self._nodes)}: waiting for {names(self._waiting)} ({waited:.0f} s)"
+        return f"{self._phase} {done_count}/{len(self._nodes)}: waiting for {listed(self._waiting)} ({waited:.0f} s)"
 
     def _enter(self, phase: str, waiting: list[str]) -> None:
         self._phase, self._waiting, self._since = phase, waiting, self._clock()
@@ -159,7 +160,7 @@ class Progress:
             fixes[event.fix] = what  # told below the last error that it mends
         lines: list[Note] = []
         for what, nodes in errors.items():
-            lines.append(Note("error", names(nodes, 8) + what))
+            lines.append(Note("error", listed(nodes, 8) + what))
             lines += [Note("fix", fix) for fix, last in fixes.items() if fix and last == what]
         return lines
 
@@ -221,15 +222,15 @@ class Progress:
             endpoint(event.master_addr, event.master_port) if event.master_port else f"{event.master_addr}, a free port"
         )
         ranks = f"{count(event.world_size, 'rank')} on {count(len(event.nodes), 'node')}"
-        networks = [Note("info", f"network: {names(interfaces)} ({why})") for why, interfaces in self._networks.items()]
+        networks = [Note("info", f"network: {listed(found)} ({why})") for why, found in self._networks.items()]
         if networks:
             networks[-1] = Note("info", networks[-1].text + self._proof())
         return [*networks, Note("info", f"plan: {ranks} by {event.launcher}, master {master}")]
 
     def _code(self, event: CodeSent) -> list[Note]:
-        where = f"sent to {names(event.sent_to)}" if event.sent_to else "all nodes have it already"
+        where = f"sent to {listed(event.sent_to)}" if event.sent_to else "all nodes have it already"
         text = f"code: {event.directory}, {count(event.files, 'file')}, {size(event.size)} packed"
-        left = f"; left out by .gitignore: {names(event.left_out)}" if event.left_out else ""
+        left = f"; left out by .gitignore: {listed(event.left_out)}" if event.left_out else ""
         return [Note("info", f"{text}; {'not sent yet' if event.dry_run else where}{left}")]
 
     def _prepared(self, event: Prepared) -> list[Note]:
@@ -261,7 +262,7 @@ class Progress:
         self._grace = event.grace
         self._enter("stopping", [node for node in event.nodes if self._states.get(node) != "ended"])
         everywhere = len(event.nodes) == len(self._nodes) > 1
-        where = "all nodes" if everywhere else names(event.nodes)
+        where = "all nodes" if everywhere else listed(event.nodes)
         if event.how == "kill":
             return [Note("warning", f"{event.reason}: killing {where}")]
         return [Note("warning", f"{event.reason}: stopping {where} (SIGTERM now, SIGKILL after {event.grace:.0f} s)")]

@@ -12,9 +12,10 @@ from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import TROUBLED, Seen
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count, names
+from ncclrun.console.words import count
 from ncclrun.model.events import Judged, NcclSays, Resolved
 from ncclrun.model.network import Path
+from ncclrun.model.words import listed
 
 FEW_NODES = 8
 """Of more nodes only the chosen addresses have a row each."""
@@ -111,7 +112,7 @@ def _addresses(rows: Sequence[Judged]) -> str:
 
 def _where(rows: Sequence[Judged]) -> str:
     nodes = list(dict.fromkeys(row.node for row in rows))
-    return names(nodes) if len(nodes) <= 2 else count(len(nodes), "node")
+    return listed(nodes) if len(nodes) <= 2 else count(len(nodes), "node")
 
 
 # --- what it comes to
@@ -139,13 +140,13 @@ def conclusion_text(seen: Seen, width: int | None) -> str:
 
 def _on(nodes: Sequence[str], total: int) -> str:
     """``on all 3 nodes``, ``on gpu1, gpu2``."""
-    return f"on all {count(total, 'node')}" if len(nodes) == total > 1 else f"on {names(nodes)}"
+    return f"on all {count(total, 'node')}" if len(nodes) == total > 1 else f"on {listed(nodes)}"
 
 
 def _without(seen: Seen) -> str:
     """``without gpu2: `` where the choice is for those alone that can be joined."""
     missing = [seen.name(rank) for rank in seen.ranks if rank not in seen.resolved]
-    return f"without {names(missing)}: " if missing and seen.failed else ""
+    return f"without {listed(missing)}: " if missing and seen.failed else ""
 
 
 def _reasons(resolved: Iterable[Resolved], total: int) -> list[str]:

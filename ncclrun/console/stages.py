@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from ncclrun.console.matrix import speed
-from ncclrun.console.words import count, names
+from ncclrun.console.words import count
 from ncclrun.model.events import (
     Connected,
     Connecting,
@@ -22,6 +22,7 @@ from ncclrun.model.events import (
     Transferred,
     Unreachable,
 )
+from ncclrun.model.words import listed
 
 Stage = Literal["", "connecting", "asking", "probing", "confirming", "bandwidth"]
 
@@ -99,7 +100,7 @@ class NetworkStages:
 
     def _connecting(self) -> tuple[str, str]:
         done = len(self._all) - len(self._waiting)
-        return f"connecting {done}/{len(self._all)}", f": waiting for {names(self._waiting)}"
+        return f"connecting {done}/{len(self._all)}", f": waiting for {listed(self._waiting)}"
 
     def _trying(self) -> tuple[str, str]:
         if self._probing is None:

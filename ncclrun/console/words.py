@@ -1,10 +1,9 @@
-"""Small pieces of text that several views share: times, sizes, lists of names, shell words."""
+"""Small pieces of text that several views share: times, sizes, shell words."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
 from datetime import datetime
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -37,12 +36,6 @@ def size(count: int) -> str:
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:.3g} GB"
-
-
-def names(all_names: Sequence[str], limit: int = 4) -> str:
-    """``a, b, c and 12 more``."""
-    shown = ", ".join(all_names[:limit])
-    return f"{shown} and {len(all_names) - limit} more" if len(all_names) > limit else shown
 
 
 def count(number: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ncclrun.model.events import Problem
+from ncclrun.model.words import listed
 
 Pair = tuple[int, int]
 """Who sends, who receives."""
@@ -21,7 +22,6 @@ SLOW = 0.5
 """Slow is what is below this share of the usual."""
 PARTNERS = 2
 """With how many others a doubtful node is measured again."""
-SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -210,8 +210,7 @@ class _Judge:
         return f"{self._names[pair[SENDING]]} → {self._names[pair[RECEIVING]]}"
 
     def _list(self, pairs: list[Pair]) -> str:
-        more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
-        return ", ".join(map(self._arrow, pairs[:SHOWN])) + more
+        return listed([self._arrow(pair) for pair in pairs])
 
 
 def _nodes(pairs: Iterable[Pair]) -> tuple[int, ...]:

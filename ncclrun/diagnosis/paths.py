@@ -9,8 +9,8 @@ from ncclrun.model.events import Problem
 from ncclrun.model.firewall import open_to
 from ncclrun.model.network import Path
 from ncclrun.model.plan import Endpoint
+from ncclrun.model.words import listed
 
-MOST_NAMES = 4
 REFINED = 4
 """Bytes to which the search of a path's MTU is exact."""
 LARGEST = 65535
@@ -60,7 +60,7 @@ class _Case:
         first = group[0]
         here = f"{self._names[first.node_rank]} ({self._end(first.node_rank)})"
         peers = [f"{self._names[path.peer]} ({self._end(path.peer)})" for path in group]
-        there = _listed(peers)
+        there = listed(peers)
         if kind == "udp":
             return Problem(
                 code="udp_blocked",
@@ -92,9 +92,9 @@ class _Case:
         peer = group[0].peer
         blocked = sorted({port for path in group for port in path.blocked})
         passed = sorted({port for path in group for port in path.passed} - set(blocked))
-        some = f", though port {_listed([str(port) for port in passed])} passes" if passed else ""
-        askers = _listed([self._names[path.node_rank] for path in group])
-        ports = _listed([str(port) for port in blocked])
+        some = f", though port {listed([str(port) for port in passed])} passes" if passed else ""
+        askers = listed([self._names[path.node_rank] for path in group])
+        ports = listed([str(port) for port in blocked])
         return Problem(
             code="ports_blocked",
             message=f"TCP port {ports} of {self._end(peer)} does not answer {askers}{some}: a firewall lets only some"
@@ -131,8 +131,3 @@ class _Case:
     def _end(self, node_rank: int) -> str:
         endpoint = self._endpoints[node_rank]
         return f"{endpoint.interface} {endpoint.address}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = f" and {len(words) - MOST_NAMES} more" if len(words) > MOST_NAMES else ""
-    return ", ".join(words[:MOST_NAMES]) + more

@@ -10,9 +10,9 @@ from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import NodeFacts, RdmaPort
 from ncclrun.model.plan import Endpoint
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.candidates import one_machine
 from ncclrun.planning.choice.notes import Note
-from ncclrun.planning.choice.wording import listed
 from ncclrun.planning.interfaces import own_ports, usable_ports
 
 Port = tuple[str, RdmaPort]

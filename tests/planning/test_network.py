@@ -400,7 +400,7 @@ class TestSeveralInterfacesInOneSubnet:
         machines = [facts(n, card("e", f"10.0.0.{i}/24"), card("f", f"10.0.0.1{i}/24")) for i, n in enumerate("abcdef")]
         notes = choose([node(name) for name in "abcdef"], machines, None).notes
         assert [note.node for note in notes] == ["a", None]
-        assert notes[1].text == "several interfaces in one subnet, as a: b, c, d and 2 more"
+        assert notes[1].text == "several interfaces in one subnet, as a: b, c, d, e and 1 more"
 
     def test_a_wish_for_the_other_is_done_and_said_as_well(self) -> None:
         choice = choose([node("a"), node("b", interface="f")], self.MACHINES, None)

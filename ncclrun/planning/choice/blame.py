@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from ncclrun.model.firewall import open_to
 from ncclrun.model.network import Evidence, Link, LinkIndex
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.candidates import Candidate
-from ncclrun.planning.choice.wording import listed, one_way
-
-MOST_SHOWN = 6
-"""Pairs, or nodes, that are told one by one."""
+from ncclrun.planning.choice.wording import MOST_SHOWN, first_of, one_way
 
 
 @dataclass(frozen=True)
@@ -167,13 +165,13 @@ class _Case:
     def about_nodes(self, nodes: Sequence[int]) -> list[str]:
         """A line for each bad node: which way it fails, and how."""
         lines = []
-        for node in nodes[:MOST_SHOWN]:
+        for node in nodes:
             toward, away = self._ways(node, nodes)
             what = " and ".join([*(["nobody reaches it"] if toward else []), *(["it reaches nobody"] if away else [])])
             sample, pick = _telling(toward, away), self.picks[node]
             words = f"{self._words(sample)}{self._hint(sample)}"
             lines.append(f"{pick.node} ({pick.interface} {pick.address}): {what}: {words}")
-        return [*lines, *([f"and {len(nodes) - MOST_SHOWN} more nodes"] if len(nodes) > MOST_SHOWN else [])]
+        return first_of(lines, "nodes")
 
     def fix_node(self, node: int, bad: Sequence[int]) -> str:
         """What mends a bad node."""
@@ -203,8 +201,7 @@ class _Case:
                 text = f"{self._pair(failure)}: {self._words(failure)}; the other way works"
                 text += self._hint(failure) or f": something on {self.names[b]} or between them is in the way"
             lines.append(text)
-        more = [f"and {len(lines) - MOST_SHOWN} more pairs"] if len(lines) > MOST_SHOWN else []
-        return lines[:MOST_SHOWN] + more
+        return first_of(lines, "pairs")
 
     def wrong_network(self) -> Blame:
         """No pair works at all."""

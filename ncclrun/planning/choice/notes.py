@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ncclrun.model.network import Evidence
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.answers import Joint, best, routed
 from ncclrun.planning.choice.candidates import Candidate, Row
 from ncclrun.planning.choice.proof import Proof
 from ncclrun.planning.choice.verdicts import difference
-from ncclrun.planning.choice.wording import listed
 
 MOST_ALIKE = 2
 """Nodes with several interfaces in one subnet that are told one by one."""

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.network import Evidence
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.answers import Joint
-from ncclrun.planning.choice.blame import MOST_SHOWN, Blame, blame
+from ncclrun.planning.choice.blame import Blame, blame
 from ncclrun.planning.choice.candidates import Candidate, Row
 from ncclrun.planning.choice.nearest import Nearest, nearest
 from ncclrun.planning.choice.proof import Proof, bits
 from ncclrun.planning.choice.verdicts import as_text, table_of_verdicts
 from ncclrun.planning.choice.wishes import entry, wished
-from ncclrun.planning.choice.wording import listed
+from ncclrun.planning.choice.wording import MOST_SHOWN, first_of
 
 MOST_NETWORKS = 3
 """Networks that work among some of the nodes."""
@@ -122,14 +123,13 @@ def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:
 def _about_absent(near: Nearest) -> list[str]:
     """A line for each node that has no usable address in the network of the others."""
     lines = []
-    for at in near.absent[:MOST_SHOWN]:
+    for at in near.absent:
         node, there = near.picks[at].node, near.address_there(at)
         if there is not None:
             lines.append(f"{node} ({there.interface} {there.address}): {there.rejected}")
         else:
             lines.append(f"{node} has no address in {near.network}; it has {_haves(near.table[at])}")
-    more = len(near.absent) - MOST_SHOWN
-    return [*lines, *([f"and {more} more nodes"] if more > 0 else [])]
+    return first_of(lines, "nodes")
 
 
 def _fix(near: Nearest, verdict: Blame, outside: Sequence[str]) -> str:

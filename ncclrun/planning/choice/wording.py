@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ncclrun.model.network import Link
+from ncclrun.model.words import listed
 
-MOST_NAMES = 3
+IN_A_ROW = 3
 """Nodes that are named in a row of a table."""
+MOST_SHOWN = 6
+"""Nodes, or pairs, that are told one by one."""
 
 
-def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Names with commas; of many the first, and how many more."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def first_of(lines: Sequence[str], things: str) -> list[str]:
+    """The lines; of many the first, and how many more ``things`` there are."""
+    more = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], *([f"and {more} more {things}"] if more > 0 else [])]
 
 
 def one_way(link: Link, names: Sequence[str]) -> str:
@@ -61,14 +64,14 @@ def about_address(links: Iterable[Link], names: Sequence[str], alone: Collection
     reached = [link for rank, link in sorted(verdicts.items()) if link.ok and rank not in alone]
     if reached:
         plural = "reaches" if len(reached) == 1 else "reach"
-        who = listed([names[link.node_rank] for link in reached])
+        who = listed([names[link.node_rank] for link in reached], IN_A_ROW)
         parts.append(f"{who} {plural} it{_milliseconds(reached)}")
     failures: dict[str, list[str]] = {}
     for rank, link in sorted(verdicts.items()):
         if not link.ok and rank not in alone:
             words, place = _ending(link, names)
             failures.setdefault(words + place, []).append(names[rank])
-    parts += [words.format(listed(who)) for words, who in failures.items()]
+    parts += [words.format(listed(who, IN_A_ROW)) for words, who in failures.items()]
     return "; ".join(parts)
 
 
@@ -82,10 +85,10 @@ def _does_not_work(alone: Collection[int], verdicts: Mapping[int, Link], names: 
         else:
             reason = "reached from there, but not the other way" if link.ok else _ending(link, names)[0].format()
         reasons.setdefault(reason, []).append(names[rank])
-    head = f"does not work with {listed([names[rank] for rank in sorted(alone)])}: "
+    head = f"does not work with {listed([names[rank] for rank in sorted(alone)], IN_A_ROW)}: "
     if len(reasons) == 1:
         return head + next(iter(reasons))
-    return head + ", ".join(f"{reason} ({listed(who)})" for reason, who in reasons.items())
+    return head + ", ".join(f"{reason} ({listed(who, IN_A_ROW)})" for reason, who in reasons.items())
 
 
 def _ending(link: Link, names: Sequence[str]) -> tuple[str, str]:
