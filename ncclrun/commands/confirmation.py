@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey, read_answer
+from ncclrun.commands.answers import read_answer
+from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import judge
 from ncclrun.diagnosis.paths import path_problems
@@ -80,7 +81,9 @@ class Confirmation:
                 yield self._take_nccl(at, answer)
         survey.control.check()
         names = [one.node.name for one in survey.participants]
-        for at, problem in path_problems(names, self._endpoints, self._mtus(), self._paths):
+        # That nothing passes to a node which was lost meanwhile says nothing of the network.
+        paths = [path for path in self._paths if path.peer not in survey.failed]
+        for at, problem in path_problems(names, self._endpoints, self._mtus(), paths):
             self._find(at, problem)
         return tuple(sorted(self._findings, key=lambda finding: finding.node_rank))
 

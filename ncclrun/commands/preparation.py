@@ -296,7 +296,7 @@ class Preparation:
 
     def _reach_master(self, plan: LaunchPlan) -> Iterator[Event]:
         """Every node connects to the master's port from its own address, as its workers will."""
-        links = yield from self._survey.reach(plan.master_addr, plan.master_port, self._token, self._endpoints)
+        links = self._survey.reach(plan.master_addr, plan.master_port, self._token, self._endpoints)
         yield from self._give_up(self._survey)
         failed = [link for link in links if not link.ok]
         for link in failed:

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError
@@ -108,10 +109,7 @@ def ask_facts(session: Session, python: str) -> NodeFacts:
     offset, round_trip = session.clock()
     answer = session.call("facts", timeout=FACTS_TIMEOUT, python=python)
     known = {key: value for key, value in answer.items() if key in NodeFacts.__dataclass_fields__}
-    try:
-        return _FACTS.validate_python({**known, "clock_offset": offset, "round_trip": round_trip})
-    except ValidationError as error:
-        raise HostError("protocol", f"its facts make no sense: {error}") from error
+    return read_answer(_FACTS, {**known, "clock_offset": offset, "round_trip": round_trip}, "its facts make")
 
 
 def reopen(transport: Transport) -> Callable[[Node, Sink], Session]:

@@ -8,16 +8,18 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import HostError, NcclrunError, PlanError
+from ncclrun.model.errors import NcclrunError, PlanError
 from ncclrun.model.events import Event, Linked, Probed, Probing
-from ncclrun.model.facts import NodeFacts
+from ncclrun.model.facts import Address, NodeFacts
 from ncclrun.model.network import Evidence, Link
 from ncclrun.model.plan import Endpoint
-from ncclrun.planning.attempts import Place, Target, targets
+from ncclrun.planning.attempts import Target, targets
+from ncclrun.planning.choice.candidates import one_machine
 from ncclrun.planning.network import Choice, choose, probe_addresses
 from ncclrun.planning.partners import partners, scheme
 from ncclrun.transport.fleet import for_all
@@ -90,7 +92,7 @@ class Survey:
     @property
     def one_machine(self) -> bool:
         """Whether there is nothing to prove: one node, or several that are one machine."""
-        return len({fact.machine for fact in self.facts}) < 2
+        return one_machine(self.facts)
 
     def choose(self, *, everything: bool = False) -> Generator[Event, None, Choice]:
         """The network: what the facts speak for, if it is proven; else whatever is, once all was tried.
@@ -133,11 +135,11 @@ class Survey:
     def prove(self, addresses: Sequence[Sequence[str]]) -> Generator[Event, None, Evidence]:
         """Every node tries its partners' addresses from each of its own; ``addresses`` by place."""
         began = time.monotonic()
-        yield from self._listen(addresses)
-        places = [self._probed(at) for at in range(len(self.participants))]
-        wanted = [targets(at, places, self.partners[at]) for at in range(len(places))]
-        links = yield from self._try(wanted, ATTEMPT_SECONDS, scheme(len(places)), other_ports=True)
-        return Evidence(nodes=len(places), links=links, seconds=time.monotonic() - began, partners=self.partners)
+        self._listen(addresses)
+        probed = [self._probed(at) for at in range(len(self.participants))]
+        wanted = [targets(at, probed, self.partners[at]) for at in range(len(probed))]
+        links = yield from self._try(wanted, ATTEMPT_SECONDS, scheme(len(probed)), other_ports=True)
+        return Evidence(nodes=len(probed), links=links, seconds=time.monotonic() - began, partners=self.partners)
 
     def _again(self, evidence: Evidence) -> Generator[Event, None, Evidence]:
         """What gave no answer is tried once more, for longer, before it is held against anybody: a busy node or a lost
@@ -203,11 +205,8 @@ class Survey:
         )
         return tuple(links)
 
-    def reach(
-        self, address: str, port: int, token: str, endpoints: Sequence[Endpoint]
-    ) -> Generator[Event, None, tuple[Link, ...]]:
+    def reach(self, address: str, port: int, token: str, endpoints: Sequence[Endpoint]) -> tuple[Link, ...]:
         """Every node but the first connects to one port of the first, from its own chosen address."""
-        links: list[Link] = []
 
         def question(at: int, session: Session) -> tuple[Link, ...]:
             if at == 0:
@@ -223,10 +222,7 @@ class Survey:
             )
             return self._links(at, answer)
 
-        for _at, found in self.ask(question):
-            links += found
-        yield from ()
-        return tuple(links)
+        return tuple(link for _at, found in self.ask(question) for link in found)
 
     def close(self) -> None:
         """The nodes close what they opened for this; one that is gone does it by itself."""
@@ -236,7 +232,7 @@ class Survey:
 
     # --- the questions
 
-    def _listen(self, addresses: Sequence[Sequence[str]]) -> Iterator[Event]:
+    def _listen(self, addresses: Sequence[Sequence[str]]) -> None:
         def question(at: int, session: Session) -> dict[str, Any]:
             return session.call(
                 "listen",
@@ -255,7 +251,6 @@ class Survey:
                 udp={address: one["udp"] for address, one in found.items()},
                 ssh_port=answer.get("ssh_port"),
             )
-        yield from ()
 
     def ask(self, question: Callable[[int, Session], _T]) -> Iterator[tuple[int, _T]]:
         """Asks all that are still there; the answers as they come. Raises Interrupted."""
@@ -269,10 +264,10 @@ class Survey:
 
     # --- small things
 
-    def _probed(self, at: int) -> list[Place]:
+    def _probed(self, at: int) -> list[Address]:
         """The addresses at which a node listens."""
-        prefixes = {a.address: a.prefix for interface in self.facts[at].interfaces for a in interface.addresses}
-        return [Place(address, prefixes[address]) for address in self.listeners[at].ports]
+        known = {a.address: a for interface in self.facts[at].interfaces for a in interface.addresses}
+        return [known[address] for address in self.listeners[at].ports]
 
     def _target(self, target: Target, *, other_ports: bool) -> dict[str, Any]:
         return {
@@ -294,11 +289,3 @@ class Survey:
     def _inward(self, link: Link) -> Link:
         by = None if link.by is None else self.places.get(link.by)
         return replace(link, node_rank=self.places[link.node_rank], peer=self.places[link.peer], by=by)
-
-
-def read_answer(adapter: TypeAdapter[_T], value: object) -> _T:
-    """A node's answer as data. Raises HostError when it makes no sense."""
-    try:
-        return adapter.validate_python(value)
-    except ValidationError as error:
-        raise HostError("protocol", f"what it says of the network makes no sense: {error}") from error

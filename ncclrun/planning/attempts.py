@@ -6,21 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
+from ncclrun.model.facts import Address
+
 MOST_ATTEMPTS = 4096
 """Attempts of one node; with many addresses on many nodes, only likely sources are tried beyond that."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """An address that is probed, and the length of its prefix in bits."""
-
-    address: str
-    prefix: int
-
-    @property
-    def version(self) -> int:
-        """4 or 6."""
-        return 6 if ":" in self.address else 4
 
 
 @dataclass(frozen=True)
@@ -32,24 +21,24 @@ class Target:
     sources: tuple[str | None, ...]
 
 
-def targets(node_rank: int, places: Sequence[Sequence[Place]], partners: Collection[int]) -> tuple[Target, ...]:
-    """What one node tries; ``places`` by node_rank. Only sources of the same family are tried.
+def targets(node_rank: int, addresses: Sequence[Sequence[Address]], partners: Collection[int]) -> tuple[Target, ...]:
+    """What one node tries; ``addresses`` are those that are probed, by node_rank. Families do not mix.
 
     Where that would be more than MOST_ATTEMPTS, an address is tried from the sources in its own subnet, or from the
     first one where there is none, beside the kernel's own choice.
     """
-    own = places[node_rank]
-    wanted = [(peer, place) for peer in sorted(partners) for place in places[peer]]
+    own = addresses[node_rank]
+    wanted = [(peer, address) for peer in sorted(partners) for address in addresses[peer]]
     many = len(wanted) * (len(own) + 1) > MOST_ATTEMPTS
     return tuple(
-        Target(peer=peer, address=place.address, sources=(None, *_sources(own, place, many=many)))
-        for peer, place in wanted
-        if any(source.version == place.version for source in own)
+        Target(peer=peer, address=address.address, sources=(None, *_sources(own, address, many=many)))
+        for peer, address in wanted
+        if any(source.family == address.family for source in own)
     )
 
 
-def _sources(own: Sequence[Place], target: Place, *, many: bool) -> list[str]:
-    same_family = [source for source in own if source.version == target.version]
+def _sources(own: Sequence[Address], target: Address, *, many: bool) -> list[str]:
+    same_family = [source for source in own if source.family == target.family]
     if many:
         address = ip_address(target.address)
         near = [s for s in same_family if address in ip_network(f"{s.address}/{s.prefix}", strict=False)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ncclrun.planning.attempts import MOST_ATTEMPTS, Place, Target, targets
+from ncclrun.model.facts import Address
+from ncclrun.planning.attempts import MOST_ATTEMPTS, Target, targets
 
-TWO = [[Place("10.0.0.1", 24), Place("10.1.0.1", 24)], [Place("10.0.0.2", 24), Place("10.1.0.2", 24)]]
+TWO = [[Address("10.0.0.1", 24), Address("10.1.0.1", 24)], [Address("10.0.0.2", 24), Address("10.1.0.2", 24)]]
 
 
 def test_every_address_is_tried_from_every_source_and_as_the_kernel_routes() -> None:
@@ -15,17 +16,17 @@ def test_every_address_is_tried_from_every_source_and_as_the_kernel_routes() -> 
 
 
 def test_only_partners_are_tried() -> None:
-    three = [[Place(f"10.0.0.{node}", 24)] for node in range(3)]
+    three = [[Address(f"10.0.0.{node}", 24)] for node in range(3)]
     assert [target.peer for target in targets(0, three, {2})] == [2]
 
 
 def test_families_do_not_mix() -> None:
-    places = [[Place("10.0.0.1", 24)], [Place("10.0.0.2", 24), Place("fd00::2", 64)]]
-    assert targets(0, places, {1}) == (Target(1, "10.0.0.2", (None, "10.0.0.1")),)
+    addresses = [[Address("10.0.0.1", 24)], [Address("10.0.0.2", 24), Address("fd00::2", 64)]]
+    assert targets(0, addresses, {1}) == (Target(1, "10.0.0.2", (None, "10.0.0.1")),)
 
 
 def test_of_very_many_attempts_the_likely_sources_remain() -> None:
-    many = [[Place(f"10.{card}.{node}.1", 16) for card in range(10)] for node in range(64)]
+    many = [[Address(f"10.{card}.{node}.1", 16) for card in range(10)] for node in range(64)]
     found = targets(0, many, set(range(1, 64)))
     assert {len(target.sources) for target in found} == {2}
     assert all(target.sources[1] == f"10.{target.address.split('.')[1]}.0.1" for target in found)
@@ -33,5 +34,5 @@ def test_of_very_many_attempts_the_likely_sources_remain() -> None:
 
 
 def test_of_very_many_attempts_to_other_subnets_one_source_remains() -> None:
-    routed = [[Place(f"10.{node}.{card}.1", 24) for card in range(10)] for node in range(64)]
+    routed = [[Address(f"10.{node}.{card}.1", 24) for card in range(10)] for node in range(64)]
     assert {target.sources for target in targets(0, routed, set(range(1, 64)))} == {(None, "10.0.0.1")}
