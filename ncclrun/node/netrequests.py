@@ -1,11 +1,11 @@
-"""The requests by which a controller has the network proven."""
+"""The requests by which a controller has the network proven and confirmed."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from . import dial, doors, pathmtu, probe, throughput
+from . import dial, doors, names, ncclask, pathmtu, probe, start, throughput
 from .addresses import family_of
 from .hello import Hello, Identity
 from .listener import Sink
@@ -36,11 +36,11 @@ def _list(request: dict[str, Any], name: str, kind: type[T]) -> list[T]:
     return values
 
 
-def _limit(request: dict[str, Any]) -> float:
-    limit = request.get("limit")
-    if not isinstance(limit, (int, float)) or not 0 < limit <= MOST_LIMIT:
-        raise Refusal("bad_request", f"limit must be seconds, at most {MOST_LIMIT:.0f}, not {limit!r}")
-    return float(limit)
+def _seconds(request: dict[str, Any], name: str, most: float) -> float:
+    seconds = request.get(name)
+    if not isinstance(seconds, (int, float)) or not 0 < seconds <= most:
+        raise Refusal("bad_request", f"{name} must be seconds, at most {most:g}, not {seconds!r}")
+    return float(seconds)
 
 
 def _identity(request: dict[str, Any]) -> Identity:
@@ -69,7 +69,7 @@ def _listen(server: Server, request: dict[str, Any], body: bytes, reply: Reply) 
     addresses = _list(request, "addresses", str)
     if not 0 <= extra <= doors.MOST_EXTRA or len(addresses) > doors.MOST_ADDRESSES:
         raise Refusal("bad_request", f"at most {doors.MOST_EXTRA} extra ports and {doors.MOST_ADDRESSES} addresses")
-    close_doors(server)
+    server.close_doors()
     server.doors = doors.Doors(server.callers, addresses, extra, identity, _receiver(server, identity))
     reply({"ok": True, **server.doors.as_json()})
 
@@ -99,15 +99,8 @@ def _receiver(server: Server, identity: Identity) -> Sink:
     return sink
 
 
-def close_doors(server: Server) -> None:
-    """Ends what `listen` opened, if it did."""
-    if server.doors is not None:
-        server.doors.close()
-        server.doors = None
-
-
 def _unlisten(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
-    close_doors(server)
+    server.close_doors()
     reply({"ok": True})
 
 
@@ -128,7 +121,7 @@ def _target(part: dict[str, Any]) -> probe.Target:
 
 def _probe(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     token, node_rank = _identity(request)
-    limit = _limit(request)
+    limit = _seconds(request, "limit", MOST_LIMIT)
     targets = [_target(part) for part in _list(request, "targets", dict)]
     attempts = sum(len(target.sources) for target in targets)
     others = sum(len(target.sources) * len(target.other_ports) for target in targets)
@@ -146,7 +139,8 @@ def _path_target(part: dict[str, Any]) -> pathmtu.Target:
 
 def _paths(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     token, node_rank = _identity(request)
-    limit, source, mtu = _limit(request), _address(request, "source"), _get(request, "mtu", int)
+    limit, source = _seconds(request, "limit", MOST_LIMIT), _address(request, "source")
+    mtu = _get(request, "mtu", int)
     if mtu < pathmtu.SMALLEST:
         raise Refusal("bad_request", f"an interface's MTU is at least {pathmtu.SMALLEST}, not {mtu}")
     targets = [_path_target(part) for part in _list(request, "targets", dict)]
@@ -157,9 +151,7 @@ def _paths(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
 
 def _throughput(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     token = _get(request, "token", str)
-    seconds, streams = request.get("seconds"), _get(request, "streams", int)
-    if not isinstance(seconds, (int, float)) or not 0 < seconds <= throughput.MOST_SECONDS:
-        raise Refusal("bad_request", f"seconds must be at most {throughput.MOST_SECONDS:.0f}, not {seconds!r}")
+    streams = _get(request, "streams", int)
     if not 0 < streams <= throughput.MOST_STREAMS:
         raise Refusal("bad_request", f"streams must be 1 to {throughput.MOST_STREAMS}, not {streams}")
     order = throughput.Order(
@@ -167,12 +159,25 @@ def _throughput(server: Server, request: dict[str, Any], body: bytes, reply: Rep
         address=_address(request, "address"),
         port=_port(_get(request, "port", int)),
         source=None if request.get("source") is None else _address(request, "source"),
-        seconds=float(seconds),
+        seconds=_seconds(request, "seconds", throughput.MOST_SECONDS),
         streams=streams,
     )
     # To connect, to send, to hear the result.
     longest = order.seconds + 2 * throughput.SILENCE_SECONDS + SPARE_SECONDS
     server.tasks.spawn(lambda: throughput.send(token, order), reply, longest)
+
+
+# --- names, nccl
+
+
+def _names(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    addresses = _list(request, "addresses", str)
+    names.ask(server.tasks, addresses, _seconds(request, "limit", names.MOST_SECONDS), reply)
+
+
+def _nccl(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    python, env = str(request.get("python") or ""), start.environment(request)
+    server.tasks.spawn(lambda: ncclask.ask(python, env), reply, ncclask.SECONDS + 5.0)
 
 
 HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
@@ -181,4 +186,6 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "probe": _probe,
     "paths": _paths,
     "throughput": _throughput,
+    "names": _names,
+    "nccl": _nccl,
 }

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from . import (
     archive,
-    asking,
     authorize,
     facts,
     follow,
@@ -266,5 +265,4 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "sweep": _sweep,
     "authorize": _authorize,
     **netrequests.HANDLERS,
-    **asking.HANDLERS,
 }

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from . import doors, follow, lost, machine, netrequests, prepare, requests, rundir, statedir, tasks, wire
+from . import doors, follow, lost, machine, prepare, requests, rundir, statedir, tasks, wire
 from .channel import Channel
 from .listener import Callers, Listener
 from .refusal import Refusal
@@ -172,12 +172,18 @@ class Server:
             if now - self._heard > SILENCE_SECONDS:
                 return
 
+    def close_doors(self) -> None:
+        """Ends what `listen` opened, if it did."""
+        if self.doors is not None:
+            self.doors.close()
+            self.doors = None
+
     def close(self) -> None:
         """Leaves nothing that was not started: no listener, child, half-made or unstarted run, half-sent archive."""
         self.tasks.close()
         for name in list(self.listeners):
             requests.release(self, name)
-        netrequests.close_doors(self)
+        self.close_doors()
         for upload in self.uploads.values():
             upload.abandon()
         for path in self.drafts.values():

@@ -44,7 +44,7 @@ def test_the_answer_has_the_fields_of_the_model(node: Client) -> None:
 
 
 def test_what_is_asked_must_make_sense(node: Client) -> None:
-    with pytest.raises(Refused, match="list of addresses"):
+    with pytest.raises(Refused, match="addresses must be a list"):
         node.call("names", addresses="127.0.0.1", limit=1.0)
     with pytest.raises(Refused, match="limit must be seconds"):
         node.call("names", addresses=[], limit=1000.0)
