@@ -17,6 +17,7 @@ from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Event, NcclSays, PathFound, Problem
 from ncclrun.model.network import Names, NcclAnswer, Path
 from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.nccl.lines import bootstrap_line
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
@@ -160,7 +161,9 @@ class Confirmation:
             defaults={variable.name: variable.value for variable in settings.defaults},
             unset=list(one.facts.stale),
         )
-        return read_answer(_ANSWER, {key: answer[key] for key in NcclAnswer.__dataclass_fields__ if key in answer})
+        told = read_answer(_ANSWER, {key: answer[key] for key in NcclAnswer.__dataclass_fields__ if key in answer})
+        place = next(filter(None, map(bootstrap_line, reversed(told.lines))), None)
+        return replace(told, interface=place.interface, address=place.address) if place else told
 
     def _take_nccl(self, at: int, answer: NcclAnswer) -> Event:
         node = self._survey.nodes[at]

@@ -28,10 +28,6 @@ QUESTION = {
 NAMED_CONF_SINCE = (2, 23, 4)
 HOME_BY_VARIABLE_SINCE = (2, 30)
 CR_IS_CUT_SINCE = (2, 30)
-# An interface of an IPv4 address may be an alias (`eth0:1`); an IPv6 address has colons of its own.
-BOOTSTRAP = re.compile(
-    r"Bootstrap ?: Using (?:\[\d+\])?(?:(\S+):(\d+(?:\.\d+){3})|([^\s:]+):\[?([0-9A-Fa-f:.]+)(?:%[^\s\]<]+)?\]?)<\d+>"
-)
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -113,9 +109,11 @@ def _findings(output: commands.Output) -> dict[str, Any]:
 
 
 def ask(python: str, env: dict[str, str]) -> dict[str, Any]:
-    """The fields of model NcclAnswer; ``env`` is the whole environment that a worker would have."""
-    answer: dict[str, Any] = {"library": "", "version": "", "result": None, "interface": "", "address": ""}
-    answer.update({"lines": [], "conf_files": [], "error": ""})
+    """The fields of model NcclAnswer but those that are read from its lines.
+
+    ``env`` is the whole environment that a worker would have.
+    """
+    answer: dict[str, Any] = {"library": "", "version": "", "result": None, "lines": [], "conf_files": [], "error": ""}
     path = commands.locate(python or "python3")
     if path is None:
         return {**answer, "error": f"{python} is not on that host, or no program"}
@@ -126,8 +124,6 @@ def ask(python: str, env: dict[str, str]) -> dict[str, Any]:
     answer.update(_findings(output))
     lines = [line.strip() for line in output.err.splitlines() if re.search(r"NCCL (?:INFO|WARN|ERROR|VERSION)", line)]
     answer["lines"] = [line[:LONGEST_LINE] for line in lines[:MOST_LINES]]
-    for match in filter(None, map(BOOTSTRAP.search, lines)):
-        answer["interface"], answer["address"] = match.group(1) or match.group(3), match.group(2) or match.group(4)
     if answer["library"]:
         answer["conf_files"] = conf_files(answer["version"], env)
     return answer

@@ -122,9 +122,7 @@ def test_nccl_that_takes_another_interface_is_a_problem_of_that_node() -> None:
         "library": "/l/libnccl.so.2",
         "version": "2.27.5",
         "result": 0,
-        "interface": "eth9",
-        "address": "192.168.0.9",
-        "lines": ["NCCL INFO Bootstrap: Using eth9:192.168.0.9<0>"],
+        "lines": ["b:7:7 [0] NCCL INFO Bootstrap: Using eth9:192.168.0.9<0>"],
     }
     found = rows(pinged(net))
     assert [found[name].fit for name in "abc"] == [True, False, True]
