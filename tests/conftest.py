@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
@@ -12,6 +13,13 @@ from tests.cluster import cluster as namespaces
 from tests.cluster import loopback as loopbacks
 from tests.cluster.cluster import Cluster
 from tests.cluster.loopback import Loopback
+
+
+def pytest_configure() -> None:
+    """Commands that the tests start hear Ctrl-C and the terminal's end, though a background shell ignores both."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 @pytest.hookimpl(wrapper=True)
