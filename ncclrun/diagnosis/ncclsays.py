@@ -95,7 +95,7 @@ def _blame(
     code: str, said: str, node_name: str, endpoint: Endpoint, answer: NcclAnswer, environment: Sequence[Variable]
 ) -> Problem:
     for setting in _settings(node_name, answer, environment):
-        if _decides(setting, endpoint):
+        if _decides(setting, endpoint, answer):
             message = f"{said}: {setting.name}={setting.shown} from {setting.source} decides it{_hint(setting)}"
             return Problem(code=code, message=message, fix=setting.fix)
     return Problem(
@@ -106,16 +106,19 @@ def _blame(
     )
 
 
-def _decides(setting: Setting, endpoint: Endpoint) -> bool:
+def _decides(setting: Setting, endpoint: Endpoint, answer: NcclAnswer) -> bool:
     """Whether a setting leads away from the plan."""
     if setting.name == "NCCL_SOCKET_IFNAME":
-        return setting.value != f"={endpoint.interface}"
+        elsewhere = answer.interface.split(":")[0] != endpoint.interface
+        return elsewhere and setting.value != f"={endpoint.interface}"
     if setting.name == "NCCL_SOCKET_FAMILY":
-        return setting.value == ("AF_INET" if ":" in endpoint.address else "AF_INET6")
+        return setting.value != ("AF_INET6" if ":" in endpoint.address else "AF_INET")
     return True
 
 
 def _hint(setting: Setting) -> str:
+    if not setting.value:
+        return " (empty, it counts as not set and takes the place of the plan's)"
     if setting.name == "NCCL_SOCKET_IFNAME" and re.search(r"[\s#\"'*]", setting.value):
         return " (NCCL takes the value as it stands: blanks, quotes, comments and stars belong to the name)"
     return ""
@@ -128,9 +131,9 @@ def _settings(node_name: str, answer: NcclAnswer, environment: Sequence[Variable
     for name in DECIDING:
         filed = [(file.path, value) for file in answer.conf_files for key, value in file.settings if key == name]
         if name in planned:
-            if planned[name].value:  # an empty one hides what files say, and is none itself
+            if planned[name].value or name != "NCCL_COMM_ID":  # an empty one of these takes the place of the plan's own
                 yield _from_plan(planned[name])
-        elif filed and said.get(name, filed[0][1]) == filed[0][1]:
+        elif filed and said.get(name, filed[0][1]).strip() == filed[0][1].strip():  # a CR at its end is not in the line
             path, value = filed[0]
             yield Setting(name, value, value, path, f"take the line {name}={value} out of {path} on {node_name}")
         elif name in said or (name == "NCCL_COMM_ID" and _wants_subnet(answer)):

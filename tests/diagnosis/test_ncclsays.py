@@ -96,6 +96,26 @@ class TestAnotherInterface:
         problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_FAMILY", "AF_INET6", "launch.env")))
         assert "NCCL_SOCKET_FAMILY=AF_INET6 from `launch.env`" in problem.message
 
+    def test_a_family_is_named_though_a_filter_of_the_users_stands_beside_it(self) -> None:
+        both = (
+            Variable("NCCL_SOCKET_FAMILY", "AF_INET6", "nccl.env"),
+            Variable("NCCL_SOCKET_IFNAME", "eth", "nccl.env"),
+        )
+        problem = differs(judge("gpu1", PLANNED, answer("eth1", "fd00::1"), both))
+        assert "NCCL_SOCKET_FAMILY=AF_INET6 from `nccl.env`" in problem.message
+
+    def test_an_empty_filter_takes_the_place_of_the_plans(self) -> None:
+        said = answer("eth0", "172.20.0.5")
+        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "", "nccl.env")))
+        assert "NCCL_SOCKET_IFNAME= from `nccl.env` in the cluster file decides it (empty" in problem.message
+        assert problem.fix == "take NCCL_SOCKET_IFNAME out of `nccl.env` in the cluster file"
+
+    def test_a_conf_file_with_dos_line_ends_is_named(self) -> None:
+        files = (ConfFile("/root/.nccl.conf", (("NCCL_COMM_ID", "172.20.0.1:4000\r"),)),)
+        said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:4000", conf_files=files)
+        problem = differs(judge("gpu1", PLANNED, said, OWN))
+        assert "from /root/.nccl.conf decides it" in problem.message
+
     def test_an_empty_variable_hides_the_file_and_is_no_setting(self) -> None:
         files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.0.0.1:4000"),)),)
         said = answer("eth0", "172.20.0.5", conf_files=files)
