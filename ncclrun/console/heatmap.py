@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ncclrun.console.heat import BRIGHTEST, Metric
 from ncclrun.console.markup import lines_of, text_of
-from ncclrun.console.matrix import SYMBOLS, speed
+from ncclrun.console.matrix import SYMBOLS
+from ncclrun.console.metrics import BRIGHTEST, Metric
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen
-from ncclrun.console.words import count, endpoint
+from ncclrun.console.words import count, endpoint, speed
 
 MOST = 256
 """Nodes whose matrix a browser still handles."""

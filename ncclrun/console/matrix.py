@@ -12,7 +12,7 @@ from ncclrun.console.pairs import BROKEN, TROUBLED, Pair, Seen, State, troubled
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import clip
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count
+from ncclrun.console.words import count, milliseconds, speed
 from ncclrun.model.words import listed
 
 IN_A_PIPE = 24
@@ -66,11 +66,6 @@ def is_slow(pair: Pair, typical: float | None) -> bool:
     return typical is not None and pair.gbits is not None and pair.gbits < SLOW * typical
 
 
-def speed(gbits: float) -> str:
-    """Three digits at most: ``0.94``, ``9.4``, ``94``."""
-    return f"{gbits:.2f}" if gbits < 1 else f"{gbits:.1f}" if gbits < 10 else f"{gbits:.0f}"
-
-
 # --- the whole matrix
 
 
@@ -114,8 +109,7 @@ def _cell(pair: Pair, *, measured: bool, full: bool) -> str:
         return speed(pair.gbits) + mark if pair.gbits is not None else symbol
     if pair.seconds is None:
         return symbol
-    ms = pair.seconds * 1000
-    return (f"{ms:.2f}" if ms < 1 else f"{ms:.1f}" if ms < 10 else f"{ms:.0f}") + mark
+    return milliseconds(pair.seconds) + mark
 
 
 def _colored(pair: Pair, text: str, column: int, typical: float | None, width: int | None) -> str:

@@ -9,15 +9,15 @@ from pathlib import Path
 from string import Template
 
 from ncclrun.console.findings import Finding, fold, same_on
-from ncclrun.console.heat import Metric, metrics
 from ncclrun.console.heatmap import DENSE, MOST, heatmap, looks
 from ncclrun.console.leftout import left_out_text, split
 from ncclrun.console.markup import block_of, table_of, text_of
-from ncclrun.console.matrix import SYMBOLS, speed
+from ncclrun.console.matrix import SYMBOLS
+from ncclrun.console.metrics import Metric, metrics
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
 from ncclrun.console.resolved import conclusion_lines
 from ncclrun.console.sanitize import one_line
-from ncclrun.console.words import count, duration, moment, shell_word
+from ncclrun.console.words import count, duration, moment, shell_word, speed
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Connected, Ended, Event, Failure, Judged, Pinged, Refused, Unreachable, Warn
 

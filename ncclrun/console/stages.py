@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from ncclrun.console.matrix import speed
-from ncclrun.console.words import count
+from ncclrun.console.words import count, speed
 from ncclrun.model.events import (
     Connected,
     Connecting,

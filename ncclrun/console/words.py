@@ -28,6 +28,17 @@ def moment(seconds: float) -> str:
     return f"{ms:.0f} ms" if ms >= 10 else f"{ms:.2g} ms" if ms >= 1 else f"{ms:.2f} ms"
 
 
+def milliseconds(seconds: float) -> str:
+    """The same for a table whose head names the unit: ``0.31``, ``1.2``, ``12``."""
+    ms = seconds * 1000
+    return f"{ms:.2f}" if ms < 1 else f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
+
+
+def speed(gbits: float) -> str:
+    """Three digits at most: ``0.94``, ``9.4``, ``94``."""
+    return f"{gbits:.2f}" if gbits < 1 else f"{gbits:.1f}" if gbits < 10 else f"{gbits:.0f}"
+
+
 def size(count: int) -> str:
     """Bytes as ``812 B``, ``34 kB``, ``1.2 MB``."""
     value = float(count)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncclrun.console.heat import metrics
+from ncclrun.console.metrics import metrics
 from ncclrun.console.page import refuse_unwritable, render_page, write_page
 from ncclrun.console.pairs import Seen
 from ncclrun.model.errors import UsageError

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 
-from ncclrun.console.matrix import speed
 from ncclrun.console.pairs import Pair
-from ncclrun.console.words import moment
+from ncclrun.console.words import milliseconds, moment, speed
 
 BRIGHTEST = 9
 """Levels go from 0 (bad, dark) to this (good, bright)."""
@@ -83,12 +82,8 @@ def _of_time(pairs: Sequence[Pair]) -> Metric | None:
     def level(found: float) -> int:
         return _bounded(BRIGHTEST * log(slowest / max(found, fastest)) / log(slowest / fastest))
 
-    def text(found: float) -> str:
-        ms = found * 1000
-        return f"{ms:.2f}" if ms < 1 else f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
-
-    label = "connect time, ms"
-    return Metric("seconds", label, _seconds, text, level, moment(slowest), moment(fastest), more_is_better=False)
+    label, low, high = "connect time, ms", moment(slowest), moment(fastest)
+    return Metric("seconds", label, _seconds, milliseconds, level, low, high, more_is_better=False)
 
 
 def _bounded(level: float) -> int:
