@@ -143,15 +143,15 @@ class _Judge:
         for node in sorted(bad[SENDING] | bad[RECEIVING]):
             yield self._node(node, [way for way in WAYS if node in bad[way]])
         rest = [pair for pair in self._doubt.slow if not any(pair[way] in bad[way] for way in WAYS)]
-        again = [pair for pair in rest if pair in self._again]
-        links = [pair for pair in again if pair in self._doubt.pairs and self._doubt.is_slow(self._again[pair])]
+        slow = [pair for pair in rest if pair in self._again and self._doubt.is_slow(self._again[pair])]
+        sound = [pair for pair in rest if pair in self._again and pair not in slow]
+        well = [{pair[way] for pair in sound} & self._doubt.nodes[way] for way in WAYS]
+        links = [pair for pair in slow if pair in self._doubt.pairs or any(pair[way] in well[way] for way in WAYS)]
         for ends in sorted({(min(pair), max(pair)) for pair in links}):
             yield self._link([pair for pair in links if set(pair) == set(ends)])
-        # A node that was slow with everybody and is so no more does not need each of its pairs measured again.
-        sound = [pair for pair in again if not self._doubt.is_slow(self._again[pair])]
-        well = [{pair[way] for pair in sound} & self._doubt.nodes[way] for way in WAYS]
         rest = [pair for pair in rest if pair not in links]
-        chance = [pair for pair in rest if pair in sound or any(pair[way] in well[way] for way in WAYS)]
+        # A node that was slow with everybody and is so no more does not need each of its pairs measured again.
+        chance = [p for p in rest if p in sound or (p not in slow and any(p[way] in well[way] for way in WAYS))]
         if chance:
             yield self._chance(chance)
         shared = [pair for pair in rest if pair not in chance]

@@ -121,6 +121,11 @@ def test_what_is_well_the_second_time_is_not_confirmed(first: Speed) -> None:
     assert 1 in verdict.nodes
 
 
+def test_a_link_that_is_slow_both_times_is_no_chance_though_others_of_its_end_were() -> None:
+    first = some({(1, 0): 0.06, (2, 0): 4.0})
+    assert judged(3, first, again=some({(1, 0): 0.06})) == [("slow_link", (0, 1)), ("not_confirmed", (0, 2))]
+
+
 def test_the_end_of_a_slow_link_that_is_slow_with_its_best_partner_by_now_is_the_culprit() -> None:
     assert judged(5, some({(0, 1): 1.0}), again=one_node(0, sending=0.1)) == [("slow_node", (0,))]
 
