@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from statistics import median
 
 from rich.cells import cell_len, set_cell_size
 
@@ -13,6 +12,7 @@ from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import clip
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import count, milliseconds, speed
+from ncclrun.diagnosis.bandwidth import SLOW, usual_rate
 from ncclrun.model.words import listed
 
 IN_A_PIPE = 24
@@ -23,8 +23,6 @@ FEW, MANY = 8, 20
 """Lines on the worst pairs below a whole matrix, and in place of one."""
 TOGETHER = 3
 """Names in one line of these."""
-SLOW = 0.5
-"""Of the median: a pair below it is slow."""
 
 SYMBOLS: dict[State, tuple[str, str]] = {
     "ok": (".", "connected"),
@@ -55,15 +53,15 @@ def matrix_text(seen: Seen, width: int | None) -> str:
     return (text or _counts(seen, pairs, width)) + _worst(seen, others, shown, width) + _speeds(seen, others, width)
 
 
-def middle(pairs: Sequence[Pair]) -> float | None:
-    """Median throughput in Gbit/s; None if nothing was measured."""
-    measured = [pair.gbits for pair in pairs if pair.gbits is not None]
-    return median(measured) if measured else None
+def usual_of(pairs: Iterable[Pair]) -> float | None:
+    """What a sound pair does here, in Gbit/s; None if nothing was measured."""
+    measured = {(pair.node_rank, pair.peer): pair.gbits for pair in pairs if pair.gbits is not None}
+    return usual_rate(measured) if measured else None
 
 
-def is_slow(pair: Pair, typical: float | None) -> bool:
-    """Whether its throughput is far below the median."""
-    return typical is not None and pair.gbits is not None and pair.gbits < SLOW * typical
+def is_slow(pair: Pair, usual: float | None) -> bool:
+    """Whether its throughput is far below the usual."""
+    return usual is not None and pair.gbits is not None and pair.gbits < SLOW * usual
 
 
 # --- the whole matrix
@@ -74,8 +72,8 @@ def _grid(seen: Seen, pairs: Mapping[tuple[int, int], Pair], width: int | None) 
     ranks = seen.ranks
     if width is None and len(ranks) > IN_A_PIPE:
         return ""
-    typical = middle(list(pairs.values()))
-    measured = typical is not None
+    usual = usual_of(pairs.values())
+    measured = usual is not None
     for full, gap, least in ((True, 2, FULL), (True, 1, FULL), (False, 1, DOTS)):
         cells = {at: _cell(pair, measured=measured, full=full) for at, pair in pairs.items()}
         marked = any(cell[0].isdigit() and not cell[-1].isdigit() for cell in cells.values())
@@ -94,7 +92,7 @@ def _grid(seen: Seen, pairs: Mapping[tuple[int, int], Pair], width: int | None) 
         lines.append(_painted(" " * (digits + 1 + name) + "".join(f"{rank:>{column}}" for rank in ranks), _BOLD, width))
         for rank in ranks:
             label = f"{rank:>{digits}} {set_cell_size(clip(one_line(seen.name(rank)), name), name)}"
-            row = [_colored(pairs[rank, peer], cells[rank, peer], column, typical, width) for peer in ranks]
+            row = [_colored(pairs[rank, peer], cells[rank, peer], column, usual, width) for peer in ranks]
             lines.append(label + "".join(row))
         return "\n".join(["", *lines, *_legend(pairs.values(), cells.values(), width), ""])
     return ""
@@ -112,11 +110,11 @@ def _cell(pair: Pair, *, measured: bool, full: bool) -> str:
     return milliseconds(pair.seconds) + mark
 
 
-def _colored(pair: Pair, text: str, column: int, typical: float | None, width: int | None) -> str:
+def _colored(pair: Pair, text: str, column: int, usual: float | None, width: int | None) -> str:
     color = _GREEN
     if pair.state in BROKEN:
         color = _RED
-    elif pair.state in TROUBLED or is_slow(pair, typical):
+    elif pair.state in TROUBLED or is_slow(pair, usual):
         color = _YELLOW
     elif pair.state in ("self", "untried"):
         color = _DIM
@@ -226,26 +224,26 @@ def _address(group: Sequence[Pair]) -> str:
 
 
 def _speeds(seen: Seen, pairs: Sequence[Pair], width: int | None) -> str:
-    """The median of the throughput and the slowest pairs, slow ones all the more."""
-    typical = middle(pairs)
-    if typical is None:
+    """The usual throughput and the slowest pairs, slow ones all the more."""
+    usual = usual_of(pairs)
+    if usual is None:
         return ""
     measured = sorted((pair for pair in pairs if pair.gbits is not None), key=lambda pair: pair.gbits or 0.0)
-    slow = [pair for pair in measured if is_slow(pair, typical)]
+    slow = [pair for pair in measured if is_slow(pair, usual)]
     rows = [
         [
             seen.name(pair.node_rank),
             "->",
             seen.name(pair.peer),
             f"{speed(pair.gbits or 0.0)} Gbit/s",
-            _share(pair, typical),
+            _share(pair, usual),
         ]
         for pair in measured[: min(FEW, max(3, len(slow)))]
     ]
     styles = ["yellow" if pair in slow else "" for pair in measured[: len(rows)]]
-    head = f"\nmedian {speed(typical)} Gbit/s over {count(len(measured), 'pair')}; the slowest:\n"
+    head = f"\n{speed(usual)} Gbit/s is usual; the slowest of {count(len(measured), 'pair')}:\n"
     return head + table_text(("from", "", "to", "throughput", ""), rows, width=width, styles=styles)
 
 
-def _share(pair: Pair, typical: float) -> str:
-    return f"{100 * (pair.gbits or 0.0) / typical:.0f} % of the median" if typical else ""
+def _share(pair: Pair, usual: float) -> str:
+    return f"{100 * (pair.gbits or 0.0) / usual:.0f} % of the usual" if usual else ""

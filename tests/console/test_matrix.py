@@ -60,17 +60,23 @@ class TestAFewNodes:
 
 
 class TestThroughput:
-    def test_stands_in_the_cells_with_the_median_and_the_slowest_below(self) -> None:
+    def test_stands_in_the_cells_with_the_usual_and_the_slowest_below(self) -> None:
         lines = shown(*linked(2), *resolved(2), transfer(0, 1, 94.2), transfer(1, 0, 0.94))
         assert lines[1].startswith("Gbit/s, ")
         assert [line.split()[2:] for line in lines[3:5]] == [["-", "94"], ["0.94", "-"]]
-        assert lines[6] == "median 48 Gbit/s over 2 pairs; the slowest:"
-        assert lines[8].split() == ["gpu1", "->", "gpu0", "0.94", "Gbit/s", "2", "%", "of", "the", "median"]
+        assert lines[6] == "94 Gbit/s is usual; the slowest of 2 pairs:"
+        assert lines[8].split() == ["gpu1", "->", "gpu0", "0.94", "Gbit/s", "1", "%", "of", "the", "usual"]
 
     def test_that_is_slow_is_coloured(self) -> None:
         text = matrix_text(Seen([*linked(2), *resolved(2), transfer(0, 1, 94.2), transfer(1, 0, 0.94)]), 80)
         assert "\x1b[32m94\x1b[0m" in text
         assert "\x1b[33m0.94\x1b[0m" in text
+
+    def test_of_a_bad_node_among_three_is_slow_though_most_pairs_are_like_that(self) -> None:
+        rates = {(a, b): 0.9 if 2 in (a, b) else 94.0 for a in range(3) for b in range(3) if a != b}
+        transfers = [transfer(a, b, rate) for (a, b), rate in rates.items()]
+        text = matrix_text(Seen([*linked(3), *resolved(3), *transfers]), 80)
+        assert text.count("\x1b[33m0.90\x1b[0m") == 4
 
 
 class TestOnATerminal:
