@@ -54,8 +54,11 @@ Folded = tuple[Finding, list[Finding]]
 def fold(findings: Iterable[Finding]) -> list[Folded]:
     """The order is that of the first ones."""
     kinds: dict[tuple[str, ...], list[Finding]] = {}
+    worded: dict[tuple[str, ...], tuple[str, ...]] = {}
     for finding in dict.fromkeys(findings):
-        kinds.setdefault(finding.kind, []).append(finding)
+        # The very same words are the same, whichever of the nodes that they name has them.
+        kind = worded.setdefault((finding.level, finding.text, finding.fix), finding.kind)
+        kinds.setdefault(kind, []).append(finding)
     return [(alike[0], [other for other in alike[1:] if other.node]) for alike in kinds.values()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from ncclrun.console.findings import Finding, fold, notes
@@ -35,6 +37,12 @@ def test_of_many_the_others_are_named() -> None:
 def test_one_fix_for_all_is_the_same_on_all() -> None:
     alike = [Finding("warning", node, "an old driver", "update it") for node in "abc"]
     assert told(*alike)[2:] == [("more", "the same on b, c")]
+
+
+@pytest.mark.parametrize("level", ["warning", "error"])
+def test_what_names_both_ends_is_told_once(level: Literal["warning", "error"]) -> None:
+    both = [Finding(level, node, "a → b 0.2 Gbit/s", "measure 10.0.0.1 again") for node in "ab"]
+    assert told(*both)[1:] == [("fix", "measure 10.0.0.1 again"), ("more", "the same on b")]
 
 
 @pytest.mark.parametrize("address", ["10.77.0.{}", "fd00::{}", "2001:db8:0:1:2:3:4:{}", "::{}"])
