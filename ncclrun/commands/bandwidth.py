@@ -41,7 +41,7 @@ class Measurement:
         """Gbit/s by sender and receiver, the latest of each pair; 0 where it failed."""
         self.rounds = 0
         """How many there were."""
-        self._endpoints = endpoints
+        self.endpoints = endpoints
         self._control = control
         self._seconds = seconds
         self._streams = streams
@@ -75,7 +75,7 @@ class Measurement:
 
     def _ask(self, pair: Pair, session: Session) -> Transfer:
         sender, receiver = pair
-        address = self._endpoints[receiver].address
+        address = self.endpoints[receiver].address
         port = self.survey.listeners[receiver].ports.get(address)
         if port is None:
             raise HostError("refused", f"{self.survey.participants[receiver].node.name} does not listen at {address}")
@@ -87,7 +87,7 @@ class Measurement:
             **ends,
             address=address,
             port=port,
-            source=self._endpoints[sender].address,
+            source=self.endpoints[sender].address,
             seconds=float(self._seconds),
             streams=self._streams,
         )
@@ -116,6 +116,6 @@ def measure_again(measurement: Measurement) -> Generator[Event, None, tuple[Find
     names = [one.node.name for one in survey.participants]
     return tuple(
         Finding(survey.ranks[place], verdict.problem)
-        for verdict in verdicts(names, first, again)
+        for verdict in verdicts(names, measurement.endpoints, first, again)
         for place in verdict.nodes
     )

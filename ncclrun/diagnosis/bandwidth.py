@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ncclrun.model.events import Problem
+from ncclrun.model.plan import Endpoint
 from ncclrun.model.words import listed
 
 Pair = tuple[int, int]
@@ -117,7 +118,7 @@ def _apart(pairs: Iterable[Pair]) -> list[list[Pair]]:
 # --- what it comes to
 
 
-def verdicts(names: Sequence[str], first: Rates, again: Rates) -> tuple[Verdict, ...]:
+def verdicts(names: Sequence[str], endpoints: Sequence[Endpoint], first: Rates, again: Rates) -> tuple[Verdict, ...]:
     """What is slow for sure; ``again`` has the rates of ``retests``. () where nothing is slow."""
     doubt = suspects(first)
     if not doubt.slow:
@@ -126,14 +127,15 @@ def verdicts(names: Sequence[str], first: Rates, again: Rates) -> tuple[Verdict,
         return (_nothing(sorted({node for pair in first for node in pair})),)
     if len({node for pair in first for node in pair}) < 3:
         return (_undecided(names, doubt.slow[0], first),)
-    return tuple(_Judge(names, doubt, again).verdicts())
+    return tuple(_Judge(names, endpoints, doubt, again).verdicts())
 
 
 class _Judge:
     """Puts each slow pair down to a node, to the link, to chance, or to what several links share, in this order."""
 
-    def __init__(self, names: Sequence[str], doubt: Suspects, again: Rates) -> None:
+    def __init__(self, names: Sequence[str], endpoints: Sequence[Endpoint], doubt: Suspects, again: Rates) -> None:
         self._names = names
+        self._endpoints = endpoints
         self._doubt = doubt
         self._again = again
 
@@ -175,16 +177,20 @@ class _Judge:
         well = [way for way in WAYS if way not in ways and not self._doubt.is_slow(best[way])]
         but = "".join(f"; {WORDS[way]} it does {_speed(best[way])}" for way in well)
         message = f"{name} itself is slow: {told}, with the best of the others too, where {self._usual} is usual{but}"
-        fix = "look at the card's speed and errors there:  ethtool INTERFACE; ip -s link; then at cable and switch port"
+        card = self._endpoints[node].interface
+        look = f"ethtool {card}; ip -s link show dev {card}"
+        fix = f"look at the card's speed and errors on {name}:  {look};  then at cable and switch port"
         return Verdict((node,), _problem("slow_node", message, fix, dead=not any(best[way] for way in ways)))
 
     def _link(self, pairs: list[Pair]) -> Verdict:
         told = ", ".join(f"{self._arrow(pair)} {_speed(self._again[pair])}" for pair in pairs)
         message = f"only the link is slow: {told}, twice; with others both ends are well ({self._usual} is usual)"
-        one, other = (self._names[node] for node in sorted(pairs[0]))
-        fix = (
-            f"look at what lies between these two alone:  ip route get ADDRESS  on {one} and {other}, and the switches"
-        )
+        one, other = sorted(pairs[0])
+        ways = [
+            f"ip route get {self._endpoints[there].address}  on {self._names[here]}"
+            for here, there in ((one, other), (other, one))
+        ]
+        fix = f"look at what lies between these two alone:  {',  '.join(ways)},  and the switches"
         dead = not any(self._again[pair] for pair in pairs)
         return Verdict(tuple(sorted(pairs[0])), _problem("slow_link", message, fix, dead=dead))
 

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncclrun.diagnosis.bandwidth import Verdict, retests, suspects, verdicts
+from ncclrun.model.plan import Endpoint
 
 Speed = Callable[[int, int], float]
 
 
 def matrix(nnodes: int, speed: Speed) -> dict[tuple[int, int], float]:
     return {(a, b): speed(a, b) for a in range(nnodes) for b in range(nnodes) if a != b}
+
+
+def ends(nnodes: int) -> tuple[list[str], list[Endpoint]]:
+    nodes = range(nnodes)
+    return [f"n{node}" for node in nodes], [Endpoint(f"eth{node}", f"10.0.0.{node}", "") for node in nodes]
 
 
 def judged(nnodes: int, speed: Speed, again: Speed | None = None) -> list[tuple[str, tuple[int, ...]]]:
@@ -26,7 +32,7 @@ def told(nnodes: int, speed: Speed, again: Speed | None = None) -> tuple[Verdict
     first = matrix(nnodes, speed)
     pairs = [pair for found in retests(first) for pair in found]
     second = {(a, b): (again or speed)(a, b) for one, other in pairs for a, b in ((one, other), (other, one))}
-    return verdicts([f"n{node}" for node in range(nnodes)], first, second)
+    return verdicts(*ends(nnodes), first, second)
 
 
 def one_node(node: int, *, sending: float = 1.0, receiving: float = 1.0) -> Speed:
@@ -57,6 +63,7 @@ def test_where_all_are_alike_nothing_is_said_or_measured_again(nnodes: int) -> N
 def test_a_bad_node_is_told_with_the_way_that_is_slow(sending: float, receiving: float, words: str) -> None:
     (verdict,) = told(5, one_node(1, sending=sending, receiving=receiving))
     assert (verdict.nodes, verdict.problem.message, verdict.problem.level) == ((1,), words, "warning")
+    assert "on n1:  ethtool eth1; ip -s link show dev eth1" in verdict.problem.fix
 
 
 def test_a_node_through_which_nothing_goes_is_an_error() -> None:
@@ -88,6 +95,7 @@ def test_a_link_that_is_slow_one_way_is_told_with_that_way() -> None:
     assert verdict.problem.message == (
         "only the link is slow: n3 → n1 0.5 Gbit/s, twice; with others both ends are well (10 Gbit/s is usual)"
     )
+    assert "ip route get 10.0.0.3  on n1,  ip route get 10.0.0.1  on n3" in verdict.problem.fix
 
 
 def test_two_bad_nodes_of_four_are_both_named() -> None:
@@ -158,10 +166,10 @@ def test_whatever_is_measured_rounds_keep_nodes_apart_and_every_slow_pair_is_acc
     assert len(set(pairs)) == len(pairs)
     assert all(a < b for a, b in pairs)
     second = {(a, b): data.draw(rates) for one, other in pairs for a, b in ((one, other), (other, one))}
-    found = verdicts([f"n{node}" for node in range(nnodes)], first, second)
+    found = verdicts(*ends(nnodes), first, second)
     for pair in suspects(first).slow:
         assert any(set(pair) <= set(one.nodes) or (len(one.nodes) == 1 and one.nodes[0] in pair) for one in found)
 
 
 def test_no_measurement_no_verdict() -> None:
-    assert (retests({}), verdicts([], {}, {})) == ([], ())
+    assert (retests({}), verdicts([], [], {}, {})) == ([], ())
