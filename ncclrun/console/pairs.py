@@ -23,6 +23,7 @@ from ncclrun.model.events import (
 )
 from ncclrun.model.network import Link, Path, Reach
 from ncclrun.model.words import listed
+from ncclrun.planning.choice.wording import ENDINGS
 
 State = Literal[
     "wrong",
@@ -64,16 +65,6 @@ _NEAREST: tuple[Reach, ...] = (
     *("stranger", "other"),
 )
 """Outcomes by how near they came. That another node answers is far off: all hosts have a docker0 of one address."""
-_SAID: dict[Reach, str] = {
-    "refused": "connection refused",
-    "timeout": "no answer",
-    "no_route": "no route to host",
-    "no_network": "network is unreachable",
-    "forbidden": "forbidden by a firewall on the node itself",
-    "reset": "connection reset",
-    "bad_source": "the node has that address no more",
-    "stranger": "somebody answers who is no node of the cluster",
-}
 
 
 @dataclass(frozen=True)
@@ -228,7 +219,7 @@ class Seen:
             return f"connected in {moment(link.seconds)}" if link.seconds is not None else "connected"
         if link.outcome == "other":
             return "reached itself" if link.by == link.node_rank else f"reached {self.name(link.by)} instead"
-        said = _SAID.get(link.outcome, "") or link.detail or "failed"
+        said = ENDINGS.get(link.outcome) or link.detail or "failed"
         if link.open_ports:
             return f"{said}, though port {link.open_ports[0]} answers"
         return said

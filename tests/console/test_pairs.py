@@ -40,9 +40,9 @@ class TestWithAChoice:
             ("timeout", "timeout", "no answer"),
             ("refused", "refused", "connection refused"),
             ("no_route", "no_route", "no route to host"),
-            ("no_network", "no_route", "network is unreachable"),
-            ("forbidden", "forbidden", "forbidden by a firewall on the node itself"),
-            ("stranger", "wrong", "somebody answers who is no node of the cluster"),
+            ("no_network", "no_route", "no route to this network"),
+            ("forbidden", "forbidden", "forbidden by the firewall of the one who asks"),
+            ("stranger", "wrong", "somebody who is no node answers"),
             ("reset", "error", "connection reset"),
         ],
     )

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ncclrun.model.network import Link
+from ncclrun.model.network import Link, Reach
 from ncclrun.model.words import listed
 
 IN_A_ROW = 3
 """Nodes that are named in a row of a table."""
 MOST_SHOWN = 6
 """Nodes, or pairs, that are told one by one."""
+
+ENDINGS: Mapping[Reach, str] = {
+    "stranger": "somebody who is no node answers",
+    "refused": "connection refused",
+    "timeout": "no answer",
+    "no_route": "no route to host",
+    "no_network": "no route to this network",
+    "forbidden": "forbidden by the firewall of the one who asks",
+    "reset": "connection reset",
+    "bad_source": "the address that was to ask has gone",
+}
+"""How an attempt ended, whoever made it."""
+_PLACES: Mapping[Reach, str] = {
+    **{"refused": " to {}", "timeout": " to {}", "reset": " to {}", "stranger": " {}", "forbidden": ", {}"},
+    **{"no_network": " on {}", "bad_source": " on {}"},
+}
+"""How to go on with those who met with it; mostly ``for``."""
 
 
 def first_of(lines: Sequence[str], things: str) -> list[str]:
@@ -26,16 +43,13 @@ def one_way(link: Link, names: Sequence[str]) -> str:
     if link.outcome == "other":
         who = "itself" if link.by == link.node_rank else _name(link.by, names)
         return f"{link.address} leads {names[link.node_rank]} to {who}, not to {names[link.peer]}"
-    return {
+    named = {
         "stranger": f"at {link.address} a machine answers that is none of the nodes",
-        "refused": "connection refused",
-        "timeout": "no answer" + (f" within {link.seconds:.1f} s" if link.seconds else ""),
-        "no_route": "no route to host",
         "no_network": f"{names[link.node_rank]} has no route to this network",
         "forbidden": f"forbidden by {names[link.node_rank]} itself (a firewall there)",
-        "reset": "connection reset",
         "bad_source": f"{link.source} is no address of {names[link.node_rank]} any more",
-    }.get(link.outcome, link.detail or "failed")
+    }
+    return named.get(link.outcome) or (ENDINGS.get(link.outcome) or link.detail or "failed") + _within(link)
 
 
 def master_out_of_reach(link: Link, names: Sequence[str]) -> tuple[str, str]:
@@ -94,21 +108,15 @@ def _does_not_work(alone: Collection[int], verdicts: Mapping[int, Link], names: 
 def _ending(link: Link, names: Sequence[str]) -> tuple[str, str]:
     """How the attempt ended; and how to go on with a place ({}) for those who met with it."""
     source = f" from {link.source}" if link.source is not None else ""
-    within = f" within {link.seconds:.1f} s" if link.outcome == "timeout" and link.seconds else ""
     if link.outcome == "other":
         who = "the node that asks" if link.by == link.node_rank else _name(link.by, names)
         return _literal(f"leads to {who}{source}"), " for {}"
-    words, place = {
-        "stranger": ("somebody who is no node answers", " {}"),
-        "refused": ("connection refused", " to {}"),
-        "timeout": ("no answer", " to {}"),
-        "no_route": ("no route to host", " for {}"),
-        "no_network": ("no route to this network", " on {}"),
-        "forbidden": ("forbidden by the firewall of the one who asks", ", {}"),
-        "reset": ("connection reset", " to {}"),
-        "bad_source": ("the address that was to ask has gone", " on {}"),
-    }.get(link.outcome, (_literal(link.detail or link.outcome), " for {}"))
-    return words + _literal(source + within), place
+    words = ENDINGS.get(link.outcome) or link.detail or link.outcome
+    return _literal(words + source + _within(link)), _PLACES.get(link.outcome, " for {}")
+
+
+def _within(link: Link) -> str:
+    return f" within {link.seconds:.1f} s" if link.outcome == "timeout" and link.seconds else ""
 
 
 def _literal(text: str) -> str:
