@@ -95,7 +95,10 @@ class Measurement:
 
 
 def measure(measurement: Measurement) -> Iterator[Event]:
-    """Transferred for every pair, both ways; where all nodes are one machine there is nothing to measure."""
+    """Transferred for every pair, both ways; of one node, or where all are one machine, there is nothing to measure."""
+    if len(measurement.survey.participants) < 2:
+        yield Warn(text="bandwidth is not measured: there is only one node")
+        return
     if measurement.survey.one_machine:
         yield Warn(text="bandwidth is not measured: all nodes are the same machine")
         return

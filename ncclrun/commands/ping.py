@@ -94,7 +94,7 @@ class Ping:
                 for one, endpoint in zip(part.participants, settled.endpoints, strict=True):
                     self._endpoints[one.node_rank] = endpoint
                 self._take(settled.findings)
-                if self._bandwidth is not None and len(part.participants) > 1:
+                if self._bandwidth is not None:
                     yield from self._measure(part, settled.endpoints, self._bandwidth)
         except PlanError as error:
             yield from self._failure(error)

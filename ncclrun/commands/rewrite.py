@@ -31,10 +31,10 @@ class Rewrite:
             raise _nowhere("--hosts")
         self._path = Path(cluster)
         with _reported(self._path):
+            _check(self._path, self._path.resolve(strict=True))  # first: nobody writes into a pipe a second time
             self._content = self._path.read_bytes()
             if is_hostfile(self._content.decode("utf-8", "replace")):
                 raise _nowhere(f"{cluster}, a hostfile,")
-            _check(self._path, self._path.resolve(strict=True))
 
     def __call__(self, nodes: Sequence[Node], endpoints: Sequence[Endpoint]) -> Written:
         """Where that changes nothing, nothing is written and ``backup`` is "".

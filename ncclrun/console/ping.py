@@ -47,7 +47,8 @@ class PingBoard:
         told = notes(sorted(found, key=lambda finding: finding.level == "error"))
         fit = sum(answer.fit for answer in answers)
         if fit == len(answers):
-            return [*told, Note("good", f"all {count(fit, 'node')} fit")] if answers else []
+            whole = f"all {fit} nodes fit" if fit > 1 else "the one node is fit"
+            return [*told, Note("good", whole)] if answers else []
         return [*told, Note("error", f"{len(answers) - fit} of {count(len(answers), 'node')} not fit")]
 
 

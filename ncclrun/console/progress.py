@@ -208,9 +208,10 @@ class Progress:
         return []
 
     def _written(self, event: Written) -> list[Note]:
+        if not event.backup:
+            return [Note("good", f"{event.path} has this choice already, and is left as it is")]
         changes = "".join(f"\n  {change}" for change in event.changes)
-        backup = f" (what it was before: {event.backup})" if event.backup else ""
-        return [Note("good", f"{event.path} is written{backup}{changes}")]
+        return [Note("good", f"{event.path} is written (what it was before: {event.backup}){changes}")]
 
     # --- the plan
 

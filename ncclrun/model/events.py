@@ -166,7 +166,7 @@ class Transferred:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """A file was written (`resolve --write`); ``backup`` is the copy of what it was before."""
+    """A file was written (`resolve --write`); ``backup`` is what it was before, "" where nothing had to change."""
 
     event: ClassVar[str] = "written"
     path: str

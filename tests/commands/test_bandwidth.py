@@ -67,6 +67,13 @@ class Lab:
         return {"size": int(rate * 1e9 / 8 * 2), "seconds": 2.0, "streams": 4}
 
 
+def test_of_one_node_there_is_nothing_to_measure() -> None:
+    with Lab(1, lambda _a, _b: 10.0).open() as measurement:
+        (warning,) = measure(measurement)
+        assert warning == Warn(text="bandwidth is not measured: there is only one node")
+        assert list(measure_again(measurement)) == []
+
+
 def deep(measurement: Measurement) -> tuple[list[Event], tuple[Finding, ...]]:
     """The events of the second measurement, and its findings."""
     events: list[Event] = []

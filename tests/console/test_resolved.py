@@ -188,6 +188,10 @@ class TestResolve:
             "ncclrun: lab.yaml is written (what it was before: lab.yaml.bak)\n           gpu0: interface eth1\n"
         )
 
+    def test_says_that_there_was_nothing_to_write(self) -> None:
+        written = Written(path="lab.yaml", backup="", changes=())
+        assert plain(written)[1] == "ncclrun: lab.yaml has this choice already, and is left as it is\n"
+
 
 class TestPing:
     def test_has_the_matrix_below_its_table(self) -> None:
