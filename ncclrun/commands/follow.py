@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import LogSink, Place
-from ncclrun.diagnosis.watch import NcclWatch
+from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, Log, NodeState, NodeStateName, Stopping, Stream, Warn

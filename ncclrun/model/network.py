@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Reach = Literal[
@@ -181,7 +181,7 @@ class Transfer:
     size: int
     """Bytes."""
     seconds: float
-    streams: int = field(default=1)
+    streams: int = 1
 
     @property
     def gbits(self) -> float:

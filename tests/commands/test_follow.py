@@ -13,7 +13,7 @@ from ncclrun.commands import follow
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import NoLogs
-from ncclrun.diagnosis.watch import NcclWatch
+from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
 from ncclrun.model.events import Event, Log, Stopping, Warn

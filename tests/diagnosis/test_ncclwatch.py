@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncclrun.diagnosis.watch import WATCHED, NcclWatch
+from ncclrun.diagnosis.ncclwatch import WATCHED, NcclWatch
 from ncclrun.model.events import Problem
 from ncclrun.model.plan import Endpoint
 
