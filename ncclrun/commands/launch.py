@@ -17,8 +17,8 @@ from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import LogWriter, RunDir, check_run_id, new_run_id, process_start
 from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
 from ncclrun.commands.probe import reopen
-from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.diagnosis.ncclwatch import NcclWatch
+from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused, PlanError
 from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn

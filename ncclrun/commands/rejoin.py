@@ -12,8 +12,8 @@ from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import LogSink, LogWriter, NoLogs, RunDir
 from ncclrun.commands.logs import run_nodes
 from ncclrun.commands.probe import Inbox, connect, inbox_sink, reopen
-from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.diagnosis.ncclwatch import NcclWatch
+from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.errors import EXIT_UNREACHABLE
 from ncclrun.model.events import Ended, Event, Log, RunCreated, Unreachable
 from ncclrun.model.plan import Endpoint
