@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
-from ncclrun.commands.confirmation import Confirmation, Settings
+from ncclrun.commands.confirmation import Confirmation, Finding, Settings
 from ncclrun.commands.control import Control
 from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, unreachable
 from ncclrun.commands.settling import findings_told, told, with_rdma
@@ -143,18 +143,10 @@ class Preparation:
         for node_rank, (node, fact, differing) in enumerate(
             zip(nodes, facts, cluster_problems(nodes, facts), strict=True)
         ):
-            for problem in (*node_problems(node, fact, torch_needed=torch_needed), *differing):
-                if problem.level == "warning":
-                    yield Warn(node=node.name, text=problem.message, fix=problem.fix)
-                elif torch_needed or problem.code != "no_python":
-                    refused = True
-                    yield Refused(
-                        node=node.name,
-                        node_rank=node_rank,
-                        code=problem.code,
-                        message=problem.message,
-                        fix=problem.fix,
-                    )
+            problems = (*node_problems(node, fact, torch_needed=torch_needed), *differing)
+            found = [Finding(node_rank, one) for one in problems if torch_needed or one.code != "no_python"]
+            yield from findings_told(nodes, found)
+            refused = refused or any(finding.problem.level == "error" for finding in found)
             if note := self.sessions[node_rank].hello.get("state_note"):
                 yield Warn(node=node.name, text=str(note), fix="set XDG_STATE_HOME there to choose another place")
         if refused:

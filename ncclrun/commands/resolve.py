@@ -13,7 +13,7 @@ from ncclrun.commands.visit import Visit, problem_of
 from ncclrun.diagnosis.checks import stale_variables
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, PlanError
-from ncclrun.model.events import Ended, Event, Failure, Refused, Written
+from ncclrun.model.events import Ended, Event, Failure, Written
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.network import Choice, judged_without_choice
 from ncclrun.transport.base import Transport
@@ -81,15 +81,8 @@ def _chosen(survey: Survey) -> Generator[Event, None, Choice]:
 
 def _lost(visit: Visit) -> Iterator[Event]:
     """Those that were reached, and lost later; connecting has told the others already."""
-    for rank, problem in sorted(visit.lost.items()):
-        if rank in visit.connected:
-            yield Refused(
-                node=visit.nodes[rank].name,
-                node_rank=rank,
-                code=problem.code,
-                message=problem.message,
-                fix=problem.fix,
-            )
+    lost = [Finding(rank, problem) for rank, problem in sorted(visit.lost.items()) if rank in visit.connected]
+    yield from findings_told(visit.nodes, lost)
 
 
 def _names(cluster: ClusterSpec, ranks: Iterable[int]) -> str:
