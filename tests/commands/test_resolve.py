@@ -157,3 +157,19 @@ def test_leftovers_of_another_launcher_are_warned_about() -> None:
     events = resolved(FakeNet(PAIR, said={"b": {"stale": ("MASTER_ADDR", "PET_NNODES")}}))
     (warning,) = [event for event in events if isinstance(event, Warn)]
     assert (warning.node, "MASTER_ADDR, PET_NNODES" in warning.text) == ("b", True)
+
+
+def test_no_firewall_is_blamed_for_the_ways_to_a_node_that_is_lost_meanwhile() -> None:
+    net = FakeNet(PAIR)
+
+    def last_moment_of_b(_request: Request, _body: bytes) -> Mapping[str, Any]:
+        net.fakes["b"].die()
+        return {}
+
+    net.fakes["b"].replies["paths"] = last_moment_of_b
+    net.fakes["a"].replies["paths"] = lambda _request, _body: {
+        "paths": [{"peer": 1, "address": "10.0.0.2", "mtu": 0, "blocked": [40001]}]
+    }
+    events = resolved(net)
+    assert [(event.node, event.code) for event in events if isinstance(event, Refused)] == [("b", "lost")]
+    assert end(events) == (255, "no answer from b")
