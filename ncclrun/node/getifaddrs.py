@@ -8,8 +8,9 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from . import sysfs
+
 IFF_UP, IFF_LOOPBACK, IFF_POINTOPOINT, IFF_RUNNING = 0x1, 0x8, 0x10, 0x40
-ARPHRD_ETHER, ARPHRD_LOOPBACK = 1, 772
 # Where the address stands in a sockaddr, and its length in bytes.
 PLACES = {socket.AF_INET: (4, 4), socket.AF_INET6: (8, 16)}
 
@@ -50,19 +51,13 @@ def _scope(family: int, packed: bytes, loopback: bool) -> str:
 
 def _master(name: str) -> str:
     try:
-        return Path(os.readlink(Path("/sys/class/net") / name / "master")).name
+        return Path(os.readlink(sysfs.NET / name / "master")).name
     except OSError:
         return ""  # it has none
 
 
 def _link(name: str, flags: int) -> dict[str, Any]:
-    def told(entry: str) -> str:
-        try:
-            return (Path("/sys/class/net") / name / entry).read_text("ascii").strip()
-        except OSError:
-            return ""
-
-    loopback = bool(flags & IFF_LOOPBACK)
+    base, loopback = sysfs.NET / name, bool(flags & IFF_LOOPBACK)
     return {
         "name": name,
         "index": socket.if_nametoindex(name),
@@ -70,10 +65,10 @@ def _link(name: str, flags: int) -> dict[str, Any]:
         "running": bool(flags & IFF_RUNNING),
         "loopback": loopback,
         "point_to_point": bool(flags & IFF_POINTOPOINT),
-        "arphrd": int(told("type") or (ARPHRD_LOOPBACK if loopback else ARPHRD_ETHER)),
+        "arphrd": int(sysfs.read(base / "type") or (sysfs.LOOPBACK if loopback else sysfs.ETHER)),
         "kind": "",
-        "mtu": int(told("mtu") or 0),
-        "mac": told("address"),
+        "mtu": int(sysfs.read(base / "mtu") or 0),
+        "mac": sysfs.read(base / "address"),
         "master": _master(name),
         "addresses": [],
     }

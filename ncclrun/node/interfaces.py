@@ -5,31 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import getifaddrs, netlink
+from . import getifaddrs, netlink, sysfs
+from .sysfs import ETHER, INFINIBAND, LOOPBACK, entries, read
 
-SYS_NET = Path("/sys/class/net")
 PROC_NET = Path("/proc/net")
 DEEPEST_STACK = 8
-ETHER, INFINIBAND, LOOPBACK = 1, 32, 772
 # PPP, raw IP, ipip, ip6tnl, sit, ipgre, ip6gre, and the number of what has no link layer at all (tun, wireguard).
 NO_LINK_LAYER = frozenset((512, 519, 768, 769, 776, 778, 823, 65534))
 RTF_UP = 1
-
-
-def read(path: Path) -> str:
-    """The text of a file of /sys or /proc, "" where it is missing or its driver does not say."""
-    try:
-        return path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def entries(path: Path) -> list[Path]:
-    """What lies in a directory of /sys, sorted; [] where there is none."""
-    try:
-        return sorted(path.iterdir())
-    except OSError:
-        return []
 
 
 def _kind(base: Path) -> str:
@@ -69,7 +52,7 @@ def _rdma(base: Path, devices: list[dict[str, Any]], depth: int = 0) -> set[str]
 
 def complete(link: dict[str, Any], devices: list[dict[str, Any]], routes: set[int]) -> dict[str, Any]:
     """The fields of model Interface: what the kernel said of a link, and what /sys knows beside it."""
-    base = SYS_NET / link["name"]
+    base = sysfs.NET / link["name"]
     speed = read(base / "speed")
     seen = base.exists()
     known = {name: value for name, value in link.items() if name != "arphrd"}

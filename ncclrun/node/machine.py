@@ -9,12 +9,7 @@ import socket
 from pathlib import Path
 from typing import Iterable
 
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""  # a container may lack any of these
+from .sysfs import read
 
 
 def _digest(parts: Iterable[str]) -> str:
@@ -23,7 +18,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 def boot_id() -> str:
     """Changes with every start of the machine; "" where the kernel does not say."""
-    return _read("/proc/sys/kernel/random/boot_id")
+    return read(Path("/proc/sys/kernel/random/boot_id"))
 
 
 def _network() -> str:
@@ -35,12 +30,12 @@ def _network() -> str:
 
 def host_id() -> str:
     """12 hex digits that stay the same when the machine restarts: what finds its runs again in a shared home."""
-    return _digest([_read("/etc/machine-id"), socket.gethostname()])
+    return _digest([read(Path("/etc/machine-id")), socket.gethostname()])
 
 
 def machine_id() -> str:
     """12 hex digits, equal only for two nodes on one machine and in one network namespace, until it restarts."""
-    return _digest([boot_id(), _read("/etc/machine-id"), socket.gethostname(), _network()])
+    return _digest([boot_id(), read(Path("/etc/machine-id")), socket.gethostname(), _network()])
 
 
 def uid() -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from . import processes
 from .listener import open_port
 from .refusal import Refusal
+from .sysfs import read
 
 CHOICES = range(20000, 32001)
 HIGH = range(1024, 65536)
@@ -33,10 +34,7 @@ def reserved() -> list[range]:
     """Port ranges that the kernel hands out or keeps: a chosen port there may be gone before torch binds it."""
     ranges = []
     for name in ("ip_local_port_range", "ip_local_reserved_ports"):
-        try:
-            text = (Path("/proc/sys/net/ipv4") / name).read_text("ascii")
-        except OSError:
-            continue
+        text = read(Path("/proc/sys/net/ipv4") / name)
         pattern = r"(\d+)\s+(\d+)" if name == "ip_local_port_range" else r"(\d+)(?:-(\d+))?"
         ranges += [range(int(low), int(high or low) + 1) for low, high in re.findall(pattern, text)]
     return ranges
@@ -68,11 +66,7 @@ def _holder(port: int) -> str:
     """Who listens on a port, for people: "" where it can't be found out (another user's process)."""
     inodes = set()
     for name in ("tcp", "tcp6"):
-        try:
-            lines = (Path("/proc/net") / name).read_text("ascii").splitlines()[1:]
-        except OSError:
-            continue
-        rows = [line.split() for line in lines]
+        rows = [line.split() for line in read(Path("/proc/net") / name).splitlines()[1:]]
         inodes |= {row[9] for row in rows if row[3] == LISTEN_STATE and int(row[1].rsplit(":", 1)[1], 16) == port}
     links = {f"socket:[{inode}]" for inode in inodes}
     for pid in processes.every() if links else {}:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import machine, tasks
-from .interfaces import entries, read
+from .sysfs import entries, read
 
 SYS_CLASS = Path("/sys/class")
 DEV = Path("/dev/infiniband")

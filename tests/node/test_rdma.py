@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model import facts as model
-from ncclrun.node import interfaces, machine, rdma
+from ncclrun.node import interfaces, machine, rdma, sysfs
 from tests.node.trees import RECORDED, lay
 
 
@@ -20,7 +20,7 @@ class Host:
         lay(tree, root)
         monkeypatch.setattr(rdma, "SYS_CLASS", root / "class")
         monkeypatch.setattr(rdma, "DEV", root / "dev")
-        monkeypatch.setattr(interfaces, "SYS_NET", root / "class" / "net")
+        monkeypatch.setattr(sysfs, "NET", root / "class" / "net")
         self.devices = rdma.find()
 
     def port(self, device: str, number: int = 1) -> dict[str, Any]:
