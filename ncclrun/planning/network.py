@@ -38,9 +38,9 @@ def choose(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence
     PlanError, with the evidence and those who keep the others from it, when there is none.
     """
     table = all_candidates(nodes, facts)
-    refuse_impossible_wishes(nodes, table)
     if one_machine(facts) and not any(wish(node) for node in nodes):
         return _on_loopback(nodes, facts, table)
+    refuse_impossible_wishes(nodes, table)
     usable = [[c for c in row if not c.rejected] for row in table]
     proof = None if evidence is None else Proof(table, evidence)
     answers = all_answers(nodes, usable, proof)

@@ -236,6 +236,9 @@ class TestWishes:
             ({"interface": "eth7"}, "eth7"),
             ({"subnet": "10.7.0.0/24"}, "an address in 10.7.0.0/24"),
             ({"address": "10.7.0.1"}, "10.7.0.1"),
+            ({"address": "10.0.1.2", "interface": "eth7"}, "10.0.1.2 on eth7"),
+            ({"interface": "lo", "subnet": "10.7.0.0/24"}, "an address in 10.7.0.0/24 on lo"),
+            ({"family": "ipv6"}, "an ipv6 address"),
         ],
     )
     def test_an_impossible_one_names_the_node_and_shows_what_it_has(self, wish: dict[str, str], named: str) -> None:

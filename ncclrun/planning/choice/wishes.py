@@ -47,18 +47,28 @@ def refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> Non
     """Raises PlanError with all nodes at once whose own wish leaves them nothing."""
     problems, rows = [], []
     for node, row in zip(nodes, table, strict=True):
-        if wish(node) and all(c.rejected for c in row):
-            what = node.address or (
-                node.network.interface if node.network.interface != "auto" else f"an address in {node.network.subnet}"
-            )
-            problems.append(f"{node.name} can't use {what}, which the cluster file wants")
+        # A family alone is a wish that can't be had only where there are addresses of the other one.
+        wanted = wish(node) or (wished(node) and any(c.unwanted for c in row))
+        if wanted and all(c.rejected for c in row):
+            problems.append(f"{node.name} can't use {_in_full(node)}, which the cluster file wants")
             rows.append(row)
     if problems:
         have = "\n".join(f"  {row[0].node} has {_offers(row)}" if row else "" for row in rows)
         raise PlanError(
             "\n".join(problems) + "\n" + have,
-            fix="correct network.interface, network.subnet or the node's address to what the nodes have",
+            fix="correct network.interface, network.subnet, network.family or the node's address to what the nodes "
+            "have, or take it out: the nodes find by themselves what joins them",
         )
+
+
+def _in_full(node: Node) -> str:
+    """All that is wished for, in words: where an address is not on the interface, it takes both to see that."""
+    wants = node.network
+    what = node.address or (f"an address in {wants.subnet}" if wants.subnet is not None else "")
+    what = what or ("" if wants.family == "auto" else f"an {wants.family} address")
+    if wants.interface == "auto":
+        return what
+    return f"{what} on {wants.interface}" if what else wants.interface
 
 
 def _offers(row: Row) -> str:
