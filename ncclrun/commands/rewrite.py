@@ -85,12 +85,12 @@ def replace_file(path: Path, before: bytes, after: bytes) -> Path:
 
 
 def _check(path: Path, real: Path) -> None:
-    """Raises NcclrunError for what must not be replaced, and OSError for what can't be."""
+    """Raises UsageError for what must not be replaced, and OSError for what can't be."""
     if not real.is_file():
-        raise NcclrunError(f"{path} is no regular file, so nothing is written to it", fix="name a file on the disk")
+        raise UsageError(f"{path} is no regular file, so nothing is written to it", fix="name a file on the disk")
     if not os.access(real, os.W_OK):  # a new file in its place would get round that
         fix = f"chmod u+w {shlex.quote(str(path))}"
-        raise NcclrunError(f"{path} is write-protected, and is left as it is", fix=fix)
+        raise UsageError(f"{path} is write-protected, and is left as it is", fix=fix)
     if not os.access(real.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -102,7 +102,7 @@ def _reported(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         folder = shlex.quote(str(path.resolve().parent))
-        raise NcclrunError(
+        raise UsageError(
             f"{path} can't be replaced: {error.strerror or error}; it is as it was",
             fix=f"see who may write into its directory, and whether there is room:  ls -ld {folder}; df {folder}",
         ) from error

@@ -121,7 +121,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(NcclrunError, match="no regular file"):
         replace_file(tmp_path / "pipe", OLD, NEW)
-    with pytest.raises(NcclrunError, match="no regular file"):
+    with pytest.raises(UsageError, match="no regular file"):
         Rewrite(str(tmp_path / "pipe"))
     assert names(tmp_path) == ["pipe"]
 
