@@ -11,7 +11,6 @@ from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import SpecError, UsageError
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.clusterfile import parse_cluster
-from ncclrun.planning.hostfile import is_hostfile
 from ncclrun.planning.hostlist import expand
 from ncclrun.planning.yamltext import Cut, YamlText, scalar, start
 
@@ -30,11 +29,8 @@ def write_choice(text: str, source: str, nodes: Sequence[Node], endpoints: Seque
     """``text`` with ``interface`` and ``address`` of these nodes, each in its entry; ranges become an entry a node.
 
     Comments, order, quotes and line ends stay. The new text is read again and must give the same cluster but for these
-    two fields. Raises UsageError where there is no YAML to write to or where that can't be had, SpecError for faults
-    that the file has already.
+    two fields. Raises UsageError where that can't be had, SpecError for faults that the file has already.
     """
-    if source.split(" ", 1)[0] == "--hosts" or is_hostfile(text):
-        raise _not_yaml(source, nodes, endpoints)
     old = parse_cluster(text, source)
     chosen = {
         node.name: {"interface": endpoint.interface, "address": endpoint.address.partition("%")[0]}
@@ -49,19 +45,6 @@ def write_choice(text: str, source: str, nodes: Sequence[Node], endpoints: Seque
     new = text[: text.startswith(BOM)] + sheet.yaml.applied(sheet.cuts, 0, len(sheet.yaml.text))
     _verify(old, new, chosen)
     return Edit(new, tuple(changes))
-
-
-def _not_yaml(source: str, nodes: Sequence[Node], endpoints: Sequence[Endpoint]) -> UsageError:
-    lines = [f"  - {_new_entry(node.host, _fields(endpoint))}" for node, endpoint in zip(nodes, endpoints, strict=True)]
-    what = "is a list on the command line" if source.startswith("--hosts") else "is a hostfile"
-    return UsageError(
-        f"{source} {what}, which has no place for interfaces and addresses",
-        fix="\n".join(["make a cluster file of it:", "nodes:", *lines]),
-    )
-
-
-def _fields(endpoint: Endpoint) -> dict[str, str]:
-    return {"interface": endpoint.interface, "address": endpoint.address.partition("%")[0]}
 
 
 def _verify(old: ClusterSpec, text: str, chosen: dict[str, dict[str, str]]) -> None:

@@ -14,7 +14,6 @@ from ncclrun.model.errors import SpecError, UsageError
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.clusteredit import Edit, write_choice
 from ncclrun.planning.clusterfile import parse_cluster
-from ncclrun.planning.hostfile import parse_hostfile, parse_hosts
 
 SOURCE = "cluster.yaml"
 
@@ -154,16 +153,6 @@ def test_a_host_in_block_style_is_refused_with_what_to_write() -> None:
     with pytest.raises(UsageError, match=r"cluster.yaml:2: ") as caught:
         write("nodes:\n- host: >-\n    gpu1\n")
     assert caught.value.fix == "write it in one line: gpu1"
-
-
-def test_what_is_no_yaml_is_refused_with_the_file_to_make() -> None:
-    nodes = parse_hostfile("gpu1 slots=2\n", "hosts").nodes
-    with pytest.raises(UsageError, match="hosts is a hostfile") as caught:
-        write_choice("gpu1 slots=2\n", "hosts", nodes, [endpoint(0)])
-    assert "nodes:\n  - {host: gpu1, interface: eth1, address: 10.0.0.1}" in caught.value.fix
-    nodes = parse_hosts("gpu1,gpu2").nodes
-    with pytest.raises(UsageError, match="on the command line"):
-        write_choice("", "--hosts gpu1,gpu2", nodes, [endpoint(0), endpoint(1)])
 
 
 def test_a_file_that_is_wrong_by_itself_is_told_as_ever() -> None:
