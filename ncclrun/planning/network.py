@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncclrun.model.cluster import Node
@@ -11,13 +12,16 @@ from ncclrun.model.network import Evidence
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.choice import refusals
 from ncclrun.planning.choice.answers import FAMILIES, Joint, all_answers, best, of_family
-from ncclrun.planning.choice.candidates import Candidate, Row, all_candidates, one_machine
+from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Row, all_candidates, one_machine, usable
 from ncclrun.planning.choice.notes import Note, notes_on
 from ncclrun.planning.choice.proof import Proof
 from ncclrun.planning.choice.verdicts import Verdict, difference, table_of_verdicts
 from ncclrun.planning.choice.wishes import refuse_impossible_wishes, wish, wished, without_wishes
 
 __all__ = ["Choice", "Note", "Verdict", "choose", "judged_without_choice", "probe_addresses"]
+
+MOST_PROBED = 64
+"""Addresses of one node that are probed: it holds five ports open for each, and refuses more (node/doors.py)."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,18 @@ def choose(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence
     if one_machine(facts) and not any(wish(node) for node in nodes):
         return _on_loopback(nodes, facts, table)
     refuse_impossible_wishes(nodes, table)
-    usable = [[c for c in row if not c.rejected] for row in table]
-    proof = None if evidence is None else Proof(table, evidence)
-    answers = all_answers(nodes, usable, proof)
+    rows, proof = usable(table), None if evidence is None else Proof(table, evidence)
+    answers = all_answers(nodes, rows, proof)
     if not answers:
-        if proof is None or evidence is None or not any(all(of_family(usable, family)) for family in FAMILIES):
-            raise refusals.no_address(nodes, table, usable)
-        raise refusals.nothing_proven(nodes, table, proof, evidence, _unwished(nodes, facts, evidence))
+        if proof is None or not any(all(of_family(rows, family)) for family in FAMILIES):
+            raise refusals.no_address(nodes, table)
+        raise refusals.nothing_proven(nodes, table, proof, _unwished(nodes, facts, proof.evidence))
     choice = best(answers)
     others = [answer for answer in answers if answer is not choice]
     return Choice(
         endpoints=_endpoints(nodes, choice.picks, _standing(choice, proof)),
-        table=table_of_verdicts(table, choice, others, proof, evidence),
-        notes=notes_on(choice, others, table, usable, proof, evidence),
+        table=table_of_verdicts(table, choice, others, proof),
+        notes=notes_on(choice, others, table, proof),
         why=_why(nodes, choice, others, proof),
     )
 
@@ -63,7 +66,7 @@ def judged_without_choice(
 ) -> tuple[tuple[Verdict, ...], ...]:
     """The table of a choice that there was not: each candidate rejected or usable, as far as ``evidence`` tells."""
     table = all_candidates(nodes, facts)
-    return table_of_verdicts(table, None, (), None if evidence is None else Proof(table, evidence), evidence)
+    return table_of_verdicts(table, None, (), None if evidence is None else Proof(table, evidence))
 
 
 def probe_addresses(
@@ -71,19 +74,28 @@ def probe_addresses(
 ) -> tuple[tuple[str, ...], ...]:
     """For each node the addresses to probe: its endpoint's alone, or each that could be used.
 
-    These may go against a wish: should that fail, it is known what would have worked.
+    These may go against a wish: should that fail, it is known what would have worked. Of a node with more than
+    MOST_PROBED the likely ones are taken.
     """
     if endpoints is not None:
         return tuple((endpoint.address,) for endpoint in endpoints)
     wanted, free = all_candidates(nodes, facts), all_candidates(without_wishes(nodes), facts)
-    return tuple(
-        tuple(
-            dict.fromkeys(
-                c.address for c, other in zip(row, others, strict=True) if not (c.rejected and other.rejected)
-            )
-        )
+    rows = [
+        [c for c, other in zip(row, others, strict=True) if not (c.rejected and other.rejected)]
         for row, others in zip(wanted, free, strict=True)
+    ]
+    spread = Counter(network for row in rows for network in {c.network for c in row})
+    return tuple(tuple(dict.fromkeys(c.address for c in _likely(row, spread))) for row in rows)
+
+
+def _likely(row: Row, spread: Mapping[IPNetwork, int]) -> Row:
+    """Those that a node can listen at, in order: what is wished for and announced, and in subnets that most share."""
+    if len(row) <= MOST_PROBED:
+        return row
+    best_first = sorted(
+        row, key=lambda c: (not c.unwanted, c.quality.announced, spread[c.network], c.quality), reverse=True
     )
+    return sorted(best_first[:MOST_PROBED], key=lambda c: c.order)
 
 
 def _unwished(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evidence) -> Joint | None:
@@ -92,9 +104,7 @@ def _unwished(nodes: Sequence[Node], facts: Sequence[NodeFacts], evidence: Evide
         return None
     free = without_wishes(nodes)
     table = all_candidates(free, facts)
-    usable = [[c for c in row if not c.rejected] for row in table]
-    proof = Proof(table, evidence)
-    answers = all_answers(free, usable, proof)
+    answers = all_answers(free, usable(table), Proof(table, evidence))
     return best(answers) if answers else None
 
 

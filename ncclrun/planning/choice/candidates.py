@@ -96,6 +96,11 @@ Row = Sequence[Candidate]
 """Candidates of one node."""
 
 
+def usable(table: Sequence[Row]) -> list[Row]:
+    """The rows without what is out of the question."""
+    return [[c for c in row if not c.rejected] for row in table]
+
+
 def one_machine(facts: Sequence[NodeFacts]) -> bool:
     """Whether all nodes are one machine."""
     return len({fact.machine for fact in facts}) == 1

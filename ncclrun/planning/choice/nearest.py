@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ncclrun.planning.choice.answers import FAMILIES, Joint
-from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Quality, Row
+from ncclrun.planning.choice.candidates import Candidate, IPNetwork, Quality, Row, usable
 from ncclrun.planning.choice.proof import Proof
 
 MOST_TRIALS = 16
@@ -33,7 +33,7 @@ class Nearest:
 
 def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
     """The picks with the most proven pairs; of equals those in the subnet that most nodes have, then the best."""
-    usable = [[c for c in row if not c.rejected] for row in table]
+    rows = usable(table)
     inside: dict[IPNetwork, set[int]] = defaultdict(set)
     mendable: dict[IPNetwork, set[int]] = defaultdict(set)
     for at, row in enumerate(table):
@@ -43,7 +43,7 @@ def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
             elif candidate.mend:
                 mendable[candidate.network].add(at)
     networks = sorted(inside, key=lambda net: (-len(inside[net]), -len(mendable[net] - inside[net])))[:MOST_TRIALS]
-    trials = [(_climb(_start(usable, proof, net), usable, proof), net) for net in (*networks, *_families(usable))]
+    trials = [(_climb(_start(rows, proof, net), rows, proof), net) for net in (*networks, *_families(rows))]
 
     def worth(trial: tuple[list[int], IPNetwork | str]) -> tuple[int, int, int, Quality]:
         picks, net = trial
@@ -51,21 +51,21 @@ def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
         return proof.proven(picks), *had, Joint(_picked(table, picks), None).quality
 
     picks, wanted = max(trials, key=worth)
-    return _judged(table, _like_the_others(picks, usable, proof), wanted, proof)
+    return _judged(table, _like_the_others(picks, rows, proof), wanted, proof)
 
 
-def _families(usable: Sequence[Row]) -> list[str]:
+def _families(rows: Sequence[Row]) -> list[str]:
     """The families that every node has: there may be an answer over routers."""
-    return [family for family in FAMILIES if all(any(c.family == family for c in row) for row in usable)]
+    return [family for family in FAMILIES if all(any(c.family == family for c in row) for row in rows)]
 
 
 def _picked(table: Sequence[Row], picks: Sequence[int]) -> tuple[Candidate, ...]:
     return tuple(row[number] for row, number in zip(table, picks, strict=True))
 
 
-def _start(usable: Sequence[Row], proof: Proof, wanted: IPNetwork | str) -> list[int]:
+def _start(rows: Sequence[Row], proof: Proof, wanted: IPNetwork | str) -> list[int]:
     """For each node its address in that subnet, or of that family; else what works with most others, then the best."""
-    everything = [sum(1 << c.order for c in row) for row in usable]
+    everything = [sum(1 << c.order for c in row) for row in rows]
     family = wanted if isinstance(wanted, str) else f"ipv{wanted.version}"
 
     def worth(at: int) -> Callable[[Candidate], tuple[object, ...]]:
@@ -77,14 +77,14 @@ def _start(usable: Sequence[Row], proof: Proof, wanted: IPNetwork | str) -> list
             -c.order,
         )
 
-    return [max(row, key=worth(at)).order for at, row in enumerate(usable)]
+    return [max(row, key=worth(at)).order for at, row in enumerate(rows)]
 
 
-def _climb(picks: list[int], usable: Sequence[Row], proof: Proof) -> list[int]:
+def _climb(picks: list[int], rows: Sequence[Row], proof: Proof) -> list[int]:
     """Lets each node in turn take what works with more of the others' picks, until none can."""
     for _ in range(MOST_ROUNDS):
         changed = False
-        for at, row in enumerate(usable):
+        for at, row in enumerate(rows):
             held = proof.partners_with(at, picks[at], picks)
             for candidate in row:
                 more = proof.partners_with(at, candidate.order, picks)
@@ -95,18 +95,18 @@ def _climb(picks: list[int], usable: Sequence[Row], proof: Proof) -> list[int]:
     return picks
 
 
-def _like_the_others(picks: Sequence[int], usable: Sequence[Row], proof: Proof) -> list[int]:
+def _like_the_others(picks: Sequence[int], rows: Sequence[Row], proof: Proof) -> list[int]:
     """Over routers nothing but its name tells which address a lone node should have been reached at."""
     lone = [not proof.partners_with(at, number, picks) for at, number in enumerate(picks)]
-    rows = [{c.order: c for c in row} for row in usable]
-    good = [rows[at][number] for at, number in enumerate(picks) if not lone[at]]
+    by_number = [{c.order: c for c in row} for row in rows]
+    good = [by_number[at][number] for at, number in enumerate(picks) if not lone[at]]
     names, networks = Counter(c.interface for c in good), {c.network for c in good}
 
     def alike(at: int, held: int) -> int:
-        if not lone[at] or rows[at][held].network in networks:
+        if not lone[at] or by_number[at][held].network in networks:
             return held
-        best = max(usable[at], key=lambda c: (c.family == rows[at][held].family, names[c.interface], c.order == held))
-        return best.order
+        family = by_number[at][held].family
+        return max(rows[at], key=lambda c: (c.family == family, names[c.interface], c.order == held)).order
 
     return [alike(at, held) for at, held in enumerate(picks)]
 

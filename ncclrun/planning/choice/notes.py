@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ncclrun.model.network import Evidence
 from ncclrun.model.words import listed
 from ncclrun.planning.choice.answers import Joint, best, routed
-from ncclrun.planning.choice.candidates import Candidate, Row
+from ncclrun.planning.choice.candidates import Candidate, Row, usable
 from ncclrun.planning.choice.proof import Proof
 from ncclrun.planning.choice.verdicts import difference
 
@@ -31,15 +31,13 @@ def notes_on(
     choice: Joint,
     others: Sequence[Joint],
     table: Sequence[Row],
-    usable: Sequence[Row],
     proof: Proof | None,
-    evidence: Evidence | None,
 ) -> tuple[Note, ...]:
     """All of them; ``others`` are the answers that were not taken."""
     return (
         *_tie(choice, others),
-        *_untried(evidence),
-        *(_faster(choice, usable, proof) if proof is not None else ()),
+        *(_untried(proof.evidence) if proof is not None else ()),
+        *(_faster(choice, usable(table), proof) if proof is not None else ()),
         *_folded(
             [note for pick, row in zip(choice.picks, table, strict=True) for note in _not_announced(pick, row)],
             "an address that is not the first",
@@ -66,8 +64,8 @@ def _tie(choice: Joint, others: Sequence[Joint]) -> Iterator[Note]:
             yield Note(None, text, f"to take the other, write  network: {{subnet: {equals[0].name}}}")
 
 
-def _untried(evidence: Evidence | None) -> Iterator[Note]:
-    if evidence is None or not evidence.partners:
+def _untried(evidence: Evidence) -> Iterator[Note]:
+    if not evidence.partners:
         return
     tried, every = sum(map(len, evidence.partners)), evidence.nodes * (evidence.nodes - 1)
     if tried < every:
@@ -78,13 +76,13 @@ def _untried(evidence: Evidence | None) -> Iterator[Note]:
         )
 
 
-def _faster(choice: Joint, usable: Sequence[Row], proof: Proof) -> Iterator[Note]:
+def _faster(choice: Joint, rows: Sequence[Row], proof: Proof) -> Iterator[Note]:
     """A proven answer that was left, as it leads over routers or is IPv6, but has more to offer."""
 
     def above(candidate: Candidate) -> bool:
         return (candidate.quality.rdma, candidate.quality.speed) > (choice.quality.rdma, choice.quality.speed)
 
-    answers = routed(usable, proof, above)
+    answers = routed(rows, proof, above)
     if answers:
         other = best(answers)
         named = sorted({pick.interface for pick in other.picks})

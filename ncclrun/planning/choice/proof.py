@@ -20,6 +20,7 @@ class Proof:
 
     def __init__(self, table: Sequence[Row], evidence: Evidence) -> None:
         forward = _Forward(table, evidence)
+        self.evidence = evidence
         self.sent = Counter((link.node_rank, link.local) for link in evidence.links if link.source is None and link.ok)
         """How often the kernel chose an address as the source: by node_rank and address."""
         self._mutual: dict[tuple[int, int], list[int]] = {}

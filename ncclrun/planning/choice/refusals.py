@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
-from ncclrun.model.network import Evidence
 from ncclrun.model.words import listed
 from ncclrun.planning.choice.answers import Joint
 from ncclrun.planning.choice.blame import Blame, blame
-from ncclrun.planning.choice.candidates import Candidate, Row
+from ncclrun.planning.choice.candidates import Candidate, Row, usable
 from ncclrun.planning.choice.nearest import Nearest, nearest
 from ncclrun.planning.choice.proof import Proof, bits
 from ncclrun.planning.choice.verdicts import as_text, table_of_verdicts
@@ -28,13 +27,14 @@ def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
     return PlanError(
         f"{node.name}: no loopback address {wanted}, and all nodes are one machine",
         fix="bring the loopback up (ip link set lo up), or name an interface:  network: {interface: NAME}",
-        table=as_text(table_of_verdicts([row], None, (), None, None)),
+        table=as_text(table_of_verdicts([row], None, (), None)),
     )
 
 
-def no_address(nodes: Sequence[Node], table: Sequence[Row], usable: Sequence[Row]) -> PlanError:
+def no_address(nodes: Sequence[Node], table: Sequence[Row]) -> PlanError:
     """The facts alone rule it out: a node has no usable address, or none of the others' family."""
-    out = [at for at, row in enumerate(usable) if all(c.link_local for c in row)]
+    rows = usable(table)
+    out = [at for at, row in enumerate(rows) if all(c.link_local for c in row)]
     outside = tuple(nodes[at].name for at in out)
     lines = [f"no usable address on {listed(outside, MOST_SHOWN)}"]
     if not outside:
@@ -46,15 +46,13 @@ def no_address(nodes: Sequence[Node], table: Sequence[Row], usable: Sequence[Row
     )
     return PlanError(
         "\n".join(lines),
-        fix=f"{mend}name the interface that reaches the others:  {_line(nodes, usable)}",
+        fix=f"{mend}name the interface that reaches the others:  {_line(nodes, rows)}",
         nodes=outside,
-        table=as_text(table_of_verdicts(table, None, (), None, None), outside),
+        table=as_text(table_of_verdicts(table, None, (), None), outside),
     )
 
 
-def nothing_proven(
-    nodes: Sequence[Node], table: Sequence[Row], proof: Proof, evidence: Evidence, unwished: Joint | None
-) -> PlanError:
+def nothing_proven(nodes: Sequence[Node], table: Sequence[Row], proof: Proof, unwished: Joint | None) -> PlanError:
     """No answer works for all pairs that were tried: who or what is in the way of the one that comes nearest.
 
     ``unwished`` is what works for all if the cluster file's wishes are left out.
@@ -62,7 +60,7 @@ def nothing_proven(
     if proof.by_pairs([bits(c.order for c in row if not c.rejected) for row in table]):
         lines, fix, outside = _by_pairs_alone(table, proof)
     else:
-        lines, fix, outside = _in_the_way(nodes, table, proof, evidence)
+        lines, fix, outside = _in_the_way(nodes, table, proof)
     head = "no network works for all nodes"
     wishes = list(dict.fromkeys(filter(None, map(wished, nodes))))
     if wishes:
@@ -75,7 +73,7 @@ def nothing_proven(
         "\n".join([head, *lines]),
         fix=fix,
         nodes=outside if 2 * len(outside) < len(nodes) else (),
-        table=as_text(table_of_verdicts(table, None, (), proof, evidence), outside),
+        table=as_text(table_of_verdicts(table, None, (), proof), outside),
     )
 
 
@@ -93,13 +91,11 @@ def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> tuple[list[str], str,
     return lines, fix, ()
 
 
-def _in_the_way(
-    nodes: Sequence[Node], table: Sequence[Row], proof: Proof, evidence: Evidence
-) -> tuple[list[str], str, tuple[str, ...]]:
+def _in_the_way(nodes: Sequence[Node], table: Sequence[Row], proof: Proof) -> tuple[list[str], str, tuple[str, ...]]:
     """Lines on who or what is, what mends it, and the names of those that the others could go on without."""
     near = nearest(table, proof)
     rest = [at for at in range(len(nodes)) if at not in near.absent]
-    verdict = blame([near.picks[at] for at in rest], evidence.only(rest))
+    verdict = blame([near.picks[at] for at in rest], proof.evidence.only(rest))
     outside = (*(nodes[at].name for at in near.absent), *verdict.nodes)
     lines = [*_joined(near, verdict, outside), *_about_absent(near), *verdict.lines]
     if not (outside and verdict.others_work):
@@ -181,8 +177,8 @@ def _work(proof: Proof, members: dict[int, Candidate], a: int, b: int) -> bool:
     return proof.works(a, members[a].order, b, members[b].order)
 
 
-def _line(nodes: Sequence[Node], usable: Sequence[Row]) -> str:
+def _line(nodes: Sequence[Node], rows: Sequence[Row]) -> str:
     """What to write into the cluster file, with an interface that there is."""
-    common = set.intersection(*({c.interface for c in row} for row in usable))
-    example = next((c.interface for row in usable for c in row if not common or c.interface in common), "NAME")
+    common = set.intersection(*({c.interface for c in row} for row in rows))
+    example = next((c.interface for row in rows for c in row if not common or c.interface in common), "NAME")
     return f"network: {{interface: {example}}}" if common else f"on each node:  {entry(nodes[0], example)}"

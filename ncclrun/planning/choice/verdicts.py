@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ncclrun.model.network import Evidence, Link
+from ncclrun.model.network import Link
 from ncclrun.planning.choice.answers import Joint
 from ncclrun.planning.choice.candidates import Candidate, Quality, Row
 from ncclrun.planning.choice.proof import Proof, bits
@@ -56,10 +56,9 @@ def table_of_verdicts(
     choice: Joint | None,
     others: Sequence[Joint],
     proof: Proof | None,
-    evidence: Evidence | None,
 ) -> tuple[tuple[Verdict, ...], ...]:
     """A verdict for every candidate of every node; ``choice`` is None when there is no answer."""
-    words = _Words(table, choice, others, proof, evidence)
+    words = _Words(table, choice, others, proof)
     return tuple(tuple(words.judge(node_rank, c) for c in row) for node_rank, row in enumerate(table))
 
 
@@ -94,12 +93,7 @@ class _Words:
     """The reasons, from what all candidates have in common."""
 
     def __init__(
-        self,
-        table: Sequence[Row],
-        choice: Joint | None,
-        others: Sequence[Joint],
-        proof: Proof | None,
-        evidence: Evidence | None,
+        self, table: Sequence[Row], choice: Joint | None, others: Sequence[Joint], proof: Proof | None
     ) -> None:
         self._choice, self._proof = choice, proof
         self._names = [row[0].node if row else "" for row in table]
@@ -107,7 +101,7 @@ class _Words:
         self._lost = {(node_rank, pick.order): other for other in others for node_rank, pick in enumerate(other.picks)}
         self._addresses = [{c.address: c for c in row} for row in table]
         self._links: dict[tuple[int, str], list[Link]] = defaultdict(list)
-        for link in evidence.links if evidence is not None else ():
+        for link in proof.evidence.links if proof is not None else ():
             self._links[link.peer, link.address].append(link)
 
     def judge(self, node_rank: int, candidate: Candidate) -> Verdict:
