@@ -15,9 +15,10 @@ from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.network import Evidence, LinkIndex
+from ncclrun.node.doors import MOST_ADDRESSES
 from ncclrun.planning.choice.candidates import all_candidates, one_machine
 from ncclrun.planning.choice.wishes import wish
-from ncclrun.planning.network import Choice, choose, probe_addresses
+from ncclrun.planning.network import MOST_PROBED, Choice, choose, probe_addresses
 from ncclrun.planning.partners import partners
 from tests.planning.evidence import Reaches, everything, evidence
 from tests.planning.makers import card, facts, node
@@ -259,6 +260,21 @@ class TestWishes:
     def test_what_nobody_could_use_is_not_probed(self) -> None:
         machine = facts("a", card("docker0", "172.17.0.1/16"), card("e", "10.0.0.1/24"), card("g", "fe80::1/64"))
         assert probe_addresses([node("a")], [machine]) == (("10.0.0.1",),)
+
+    def test_of_very_many_addresses_those_are_probed_that_may_be_chosen(self) -> None:
+        services = card("vip", *(f"10.9.0.{n}/16" for n in range(1, 201)))
+        lone = [card(f"v{n}", f"10.8.{n}.1/24") for n in range(70)]
+        machines = [facts("a", services, *lone, card("e", "10.0.0.1/24")), facts("b", card("e", "10.0.0.2/24"))]
+        (many, few) = probe_addresses([node("a"), node("b")], machines)
+        assert len(many) == MOST_PROBED == MOST_ADDRESSES
+        assert {"10.9.0.1", "10.0.0.1"} <= set(many)
+        assert "10.9.0.2" not in many, "NCCL would announce the first"
+        assert few == ("10.0.0.2",)
+
+    def test_a_wish_is_probed_however_many_there_are(self) -> None:
+        services = card("vip", *(f"10.9.0.{n}/16" for n in range(1, 201)))
+        (many, _) = probe_addresses([node("a", address="10.9.0.200"), node("b")], [facts("a", services), TWO[1]])
+        assert "10.9.0.200" in many
 
 
 # --- what must hold for any evidence
