@@ -319,11 +319,12 @@ def _overridden(node: NodePlan) -> Iterator[Event]:
     """A variable of the user's that goes over what the network choice found: meant, perhaps, but never in silence."""
     found = network_variables(node.endpoint)
     for variable in node.environment:
-        if variable.origin != "network" and found.get(variable.name, variable.value) != variable.value:
+        name, value = variable.name, variable.value
+        if variable.origin != "network" and found.get(name, value) != value:
             yield Warn(
                 node=node.node.name,
-                text=f"{variable.origin} sets {variable.name}={variable.value}; found was {found[variable.name]}",
-                fix=f"take {variable.name} out, or name the interface for all:  network: {{interface: NAME}}",
+                text=f"{variable.origin} sets {name}={value}, not {found[name]}, which was found",
+                fix=f"take {name} out: each node gets what was found for it",
             )
 
 
