@@ -174,6 +174,11 @@ def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address
         return _Against("interface has no carrier" if interface.up else "interface is down", mend)
     if is_link_local(address) and address.family == "ipv6":
         return _Against("link-local: nobody else can use it without naming a zone")
+    if "," in interface.name:
+        return _Against(
+            "NCCL and Gloo take the comma in the interface's name for two names",
+            f"rename it on {node.name}:  ip link set {interface.name} name {interface.name.replace(',', '_')}",
+        )
     if node.address or node.network.interface != "auto":
         return _Against()
     return _Against(ends_here(fact, interface))

@@ -83,6 +83,7 @@ class TestUnfit:
         [
             (card("eth1", "10.1.0.1/24", up=False), "interface is down"),
             (card("eth1", "10.1.0.1/24", running=False), "interface has no carrier"),
+            (card("a,b", "10.1.0.1/24"), "NCCL and Gloo take the comma in the interface's name for two names"),
             (card("docker0", "10.1.0.1/24", kind="bridge", default_route=True), "container or VM bridge"),
             (card("br-0123456789ab", "10.1.0.1/24", kind="bridge"), "container or VM bridge"),
             (card("virbr0", "10.1.0.1/24", kind="bridge", lower=("eth0",)), "container or VM bridge"),
