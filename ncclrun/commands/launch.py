@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ncclrun.commands.contact import reopen
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import LogWriter, RunDir, check_run_id, new_run_id, process_start
 from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
-from ncclrun.commands.probe import reopen
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node

@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ncclrun.commands.contact import connect
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import Place, RunDir, find_run, process_start
-from ncclrun.commands.probe import Inbox, connect, inbox_sink
+from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn

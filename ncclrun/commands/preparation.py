@@ -7,8 +7,9 @@ from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
 from ncclrun.commands.confirmation import Confirmation, Finding, Settings
+from ncclrun.commands.contact import ask_facts, connect, unreachable
 from ncclrun.commands.control import Control
-from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink, unreachable
+from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.settling import findings_told, told, with_rdma
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.checks import cluster_problems, node_problems

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ncclrun.commands.contact import connect, reopen
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import LogSink, LogWriter, NoLogs, RunDir
+from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.logs import run_nodes
-from ncclrun.commands.probe import Inbox, connect, inbox_sink, reopen
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.errors import EXIT_UNREACHABLE

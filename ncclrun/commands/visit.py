@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
+from ncclrun.commands.contact import ask_facts, connect
 from ncclrun.commands.control import Control
-from ncclrun.commands.probe import Inbox, ask_facts, connect, inbox_sink
+from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.survey import Participant
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import HostError, NcclrunError

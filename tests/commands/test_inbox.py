@@ -10,7 +10,7 @@ from typing import Any
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower, Member
 from ncclrun.commands.history import NoLogs, Place
-from ncclrun.commands.probe import MOST_WAITING, Inbox
+from ncclrun.commands.inbox import MOST_WAITING, Inbox
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.events import Log, Stopping
 
