@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
-from ncclrun.commands.confirmation import Finding
 from ncclrun.commands.control import Control
+from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Survey
 from ncclrun.diagnosis.bandwidth import Pair, retests, verdicts
 from ncclrun.model.errors import HostError, NcclrunError

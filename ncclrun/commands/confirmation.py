@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
+from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import judge
@@ -35,14 +36,6 @@ class Settings:
 
     environment: tuple[Variable, ...]
     defaults: tuple[Variable, ...] = ()
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A problem of one node, or of its way to others."""
-
-    node_rank: int
-    problem: Problem
 
 
 class Confirmation:

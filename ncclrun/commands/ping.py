@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ncclrun.commands.bandwidth import Measurement, measure, measure_again
-from ncclrun.commands.confirmation import Finding
 from ncclrun.commands.control import Control
+from ncclrun.commands.findings import Finding, problem_of
 from ncclrun.commands.settling import judged, settle
 from ncclrun.commands.survey import Survey
-from ncclrun.commands.visit import Visit, problem_of
+from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import PlanError

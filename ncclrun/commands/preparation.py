@@ -6,11 +6,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
-from ncclrun.commands.confirmation import Confirmation, Finding, Settings
+from ncclrun.commands.confirmation import Confirmation, Settings
 from ncclrun.commands.contact import ask_facts, connect, unreachable
 from ncclrun.commands.control import Control
+from ncclrun.commands.findings import Finding, findings_told
 from ncclrun.commands.inbox import Inbox, inbox_sink
-from ncclrun.commands.settling import findings_told, told, with_rdma
+from ncclrun.commands.settling import told, with_rdma
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.diagnosis.names import HARMLESS_CODES

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-from ncclrun.commands.confirmation import Finding
 from ncclrun.commands.control import Control
-from ncclrun.commands.settling import findings_told, judged, settle
+from ncclrun.commands.findings import Finding, findings_told, problem_of
+from ncclrun.commands.settling import judged, settle
 from ncclrun.commands.survey import Survey
-from ncclrun.commands.visit import Visit, problem_of
+from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.checks import stale_variables
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, PlanError

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ncclrun.commands.confirmation import Confirmation, Finding, Settings
+from ncclrun.commands.confirmation import Confirmation, Settings
+from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Participant, Survey
-from ncclrun.model.cluster import ClusterSpec, Node
-from ncclrun.model.events import Event, Judged, Refused, Resolved, Warn
+from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.events import Event, Judged, Resolved, Warn
 from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.planning.environment import node_environment
 from ncclrun.planning.network import Choice, Note, Verdict
@@ -87,18 +88,6 @@ def judged(participants: Sequence[Participant], table: Sequence[Sequence[Verdict
                 verdict=verdict.verdict,
                 reason=verdict.reason,
             )
-
-
-def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterator[Event]:
-    """Errors as refusals, the rest as warnings."""
-    for finding in findings:
-        problem, name = finding.problem, nodes[finding.node_rank].name
-        if problem.level == "error":
-            yield Refused(
-                node=name, node_rank=finding.node_rank, code=problem.code, message=problem.message, fix=problem.fix
-            )
-        else:
-            yield Warn(node=name, text=problem.message, fix=problem.fix)
 
 
 def _variables(

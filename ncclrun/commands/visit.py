@@ -7,10 +7,11 @@ from types import TracebackType
 
 from ncclrun.commands.contact import ask_facts, connect
 from ncclrun.commands.control import Control
+from ncclrun.commands.findings import problem_of
 from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.survey import Participant
 from ncclrun.model.cluster import ClusterSpec
-from ncclrun.model.errors import HostError, NcclrunError
+from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Connected, Connecting, Event, Problem, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.transport.base import Transport
@@ -66,9 +67,3 @@ class Visit:
         return tuple(
             Participant(self.nodes[rank], rank, self._sessions[rank], self.facts[rank]) for rank in sorted(self.facts)
         )
-
-
-def problem_of(error: NcclrunError) -> Problem:
-    """What a node failed with, as a problem of its row."""
-    reason = error.reason if isinstance(error, HostError) else "refused"
-    return Problem(code=reason, message=error.message, fix=error.fix)

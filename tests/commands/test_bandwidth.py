@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ncclrun.commands.bandwidth import Measurement, measure, measure_again
-from ncclrun.commands.confirmation import Finding
 from ncclrun.commands.control import Control, Interrupted
+from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Listeners, Participant, Survey
 from ncclrun.model.errors import NodeRefused
 from ncclrun.model.events import Event, Transferred, Warn

@@ -1,0 +1,36 @@
+"""What is found wrong with nodes or the ways between them, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ncclrun.model.cluster import Node
+from ncclrun.model.errors import HostError, NcclrunError
+from ncclrun.model.events import Event, Problem, Refused, Warn
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem of one node, or of its way to others."""
+
+    node_rank: int
+    problem: Problem
+
+
+def problem_of(error: NcclrunError) -> Problem:
+    """What a node failed with, as a problem of its row."""
+    reason = error.reason if isinstance(error, HostError) else "refused"
+    return Problem(code=reason, message=error.message, fix=error.fix)
+
+
+def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterator[Event]:
+    """Errors as refusals, the rest as warnings."""
+    for finding in findings:
+        problem, name = finding.problem, nodes[finding.node_rank].name
+        if problem.level == "error":
+            yield Refused(
+                node=name, node_rank=finding.node_rank, code=problem.code, message=problem.message, fix=problem.fix
+            )
+        else:
+            yield Warn(node=name, text=problem.message, fix=problem.fix)
