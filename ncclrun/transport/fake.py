@@ -114,8 +114,9 @@ class FakeChannel:
                 self.push(encode(self._node.answer(header, body)))
 
     def push(self, data: bytes) -> None:
-        """Gives the controller something to receive."""
-        self._out.put(data)
+        """Gives the controller something to receive; a node that is gone says nothing more."""
+        if not self._closed.is_set():
+            self._out.put(data)
 
     def recv(self, size: int) -> bytes:
         """At least one byte; b"" after the end."""

@@ -39,6 +39,18 @@ def test_answers_events_and_an_end_come_by_script() -> None:
     assert [r["do"] for r in fake.requests] == ["facts", "start", "start", "sweep"]
 
 
+def test_one_that_dies_while_it_is_asked_says_nothing_more() -> None:
+    def last_moment(_request: dict[str, Any], _body: bytes) -> dict[str, Any]:
+        fake.die()
+        return {"cpus": 8}
+
+    fake = FakeNode({"facts": last_moment})
+    transport = FakeTransport({"a": fake})
+    session = Session.open(NODE, transport.open(NODE), lambda node, header, body: None)
+    with pytest.raises(HostError):
+        session.call("facts")
+
+
 def test_a_host_may_be_out_of_reach() -> None:
     transport = FakeTransport({"a": HostError("refused", "a: refused")})
     with pytest.raises(HostError, match="a: refused"):
