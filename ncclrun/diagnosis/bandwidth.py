@@ -142,6 +142,10 @@ class _Judge:
     def verdicts(self) -> Iterator[Verdict]:
         """All of them."""
         bad = [{node for node in self._candidates(way) if self._is_bad(node, way)} for way in WAYS]
+        now = usual_rate(self._again)
+        if 2 * len(bad[SENDING] | bad[RECEIVING]) > len(self._names) and self._doubt.is_slow(now):
+            yield self._unsteady(now)
+            return
         for node in sorted(bad[SENDING] | bad[RECEIVING]):
             yield self._node(node, [way for way in WAYS if node in bad[way]])
         rest = [pair for pair in self._doubt.slow if not any(pair[way] in bad[way] for way in WAYS)]
@@ -193,6 +197,14 @@ class _Judge:
         fix = f"look at what lies between these two alone:  {',  '.join(ways)},  and the switches"
         dead = not any(self._again[pair] for pair in pairs)
         return Verdict(tuple(sorted(pairs[0])), _problem("slow_link", message, fix, dead=dead))
+
+    def _unsteady(self, now: float) -> Verdict:
+        message = (
+            f"most are slower when measured again: {_speed(now)}, where {self._usual} was usual at first; something "
+            "else keeps the network or the hosts busy, and nothing can be told of single nodes"
+        )
+        fix = "measure again when they are idle, or longer:  --seconds 10"
+        return Verdict(_nodes([*self._doubt.slow, *self._again]), _problem("unsteady", message, fix))
 
     def _chance(self, pairs: list[Pair]) -> Verdict:
         message = (

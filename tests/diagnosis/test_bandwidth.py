@@ -134,6 +134,12 @@ def test_a_link_that_is_slow_both_times_is_no_chance_though_others_of_its_end_we
     assert judged(3, first, again=some({(1, 0): 0.06})) == [("slow_link", (0, 1)), ("not_confirmed", (0, 2))]
 
 
+def test_where_most_are_slower_by_now_nobody_is_blamed_alone() -> None:
+    (verdict,) = told(5, lambda a, b: 10.0 if (a + 1) % 5 == b else 4.0, again=lambda a, b: 3.0)
+    assert (verdict.problem.code, verdict.nodes) == ("unsteady", (0, 1, 2, 3, 4))
+    assert "3 Gbit/s, where 10 Gbit/s was usual at first" in verdict.problem.message
+
+
 def test_the_end_of_a_slow_link_that_is_slow_with_its_best_partner_by_now_is_the_culprit() -> None:
     assert judged(5, some({(0, 1): 1.0}), again=one_node(0, sending=0.1)) == [("slow_node", (0,))]
 
