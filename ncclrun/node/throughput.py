@@ -19,6 +19,7 @@ MOST_STREAMS = 32
 MOST_RECEIVERS = 64
 SILENCE_SECONDS = 10.0
 """A receiver gives up on a sender that sends nothing for so long, and a sender on a receiver."""
+UNFINISHED = "the connection was ended without an answer: what was sent did not arrive, as when large packets vanish"
 SENT_AT_ONCE = bytes(1 << 20)
 BUFFER = 1 << 20
 # A child has the default signals: without this a connection that is reset would kill it by SIGPIPE.
@@ -84,6 +85,8 @@ class _Stream:
         """Ends sending; bytes and seconds as the receiver counted them. Raises OSError, Refusal."""
         with self.sock.makefile("rb") as answers:
             line = answers.readline(hello.LONGEST)
+        if not line:
+            raise Refusal("unfinished", f"{where}: {UNFINISHED}")
         words = line.split()
         by = hello.who(token, self.challenge, b" ".join(words[:2]))
         if by is None or len(words) != 4:
@@ -113,7 +116,8 @@ def _pour(streams: list[_Stream], seconds: float) -> None:
 def send(token: str, order: Order) -> dict[str, Any]:
     """Sends over all streams at once; ``size`` is what arrived, ``seconds`` the longest stream's time.
 
-    Refuses with the words of `probe`, or with `wrong_machine` when somebody else is there.
+    Refuses with the words of `probe`, with `wrong_machine` when somebody else is there, or with `unfinished` when the
+    other end hung up.
     """
     where = f"{order.address} port {order.port}" + (f" from {order.source}" if order.source else "")
     try:
