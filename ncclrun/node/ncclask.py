@@ -15,6 +15,7 @@ from . import commands, ncclchild
 
 SECONDS = 15.0
 MOST_LINES = 40
+MOST_LATE = 4
 LONGEST_LINE = 300
 MOST_CONF_BYTES = 64 << 10
 ETC_CONF = Path("/etc/nccl.conf")
@@ -123,7 +124,9 @@ def ask(python: str, env: dict[str, str]) -> dict[str, Any]:
         return {**answer, "error": f"{path} can't be executed: {error.strerror}"}
     answer.update(_findings(output))
     lines = [line.strip() for line in output.err.splitlines() if re.search(r"NCCL (?:INFO|WARN|ERROR|VERSION)", line)]
-    answer["lines"] = [line[:LONGEST_LINE] for line in lines[:MOST_LINES]]
+    # The line that is asked for is among them however much a plugin says before it.
+    late = [line for line in lines[MOST_LINES:] if "Bootstrap" in line][:MOST_LATE]
+    answer["lines"] = [line[:LONGEST_LINE] for line in (*lines[:MOST_LINES], *late)]
     if answer["library"]:
         answer["conf_files"] = conf_files(answer["version"], env)
     return answer

@@ -196,6 +196,24 @@ def test_a_program_that_hangs_does_not_hang_us(tmp_path: Path) -> None:
     assert output.code is None
 
 
+def test_what_a_program_said_before_it_hung_is_kept_though_a_child_of_its_own_holds_the_pipes(tmp_path: Path) -> None:
+    text = "#!/bin/sh\necho said\nsetsid sleep 3 &\nsleep 1000\n"
+    output = commands.ask([program(tmp_path / "p", text)], 0.3)
+    assert (output.code, output.out) == (None, "said\n")
+
+
+def test_of_a_program_that_never_stops_talking_the_beginning_is_kept(tmp_path: Path) -> None:
+    output = commands.ask([program(tmp_path / "p", "#!/bin/sh\necho first\nexec cat /dev/zero\n")], 0.5)
+    assert output.code is None
+    assert output.out.startswith("first\n")
+    assert len(output.out) == commands.MOST_BYTES
+
+
+def test_a_program_that_closes_its_streams_is_waited_for(tmp_path: Path) -> None:
+    text = "#!/bin/sh\necho said\nexec >&- 2>&-\nsleep 0.2; exit 7\n"
+    assert commands.ask([program(tmp_path / "p", text)], 10) == (7, "said\n", "")
+
+
 def test_whether_nccl_uses_rdma_is_said_by_the_login_first_and_by_its_conf_files_then(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -123,6 +123,12 @@ class TestWhatGoesWrong:
         answer = ncclask.ask(str(program(tmp_path / "python", self.FOUND + loop)), env)
         assert [len(line) for line in answer["lines"]] == [ncclask.LONGEST_LINE] * ncclask.MOST_LINES
 
+    def test_the_line_that_is_asked_for_is_among_them(self, tmp_path: Path, env: dict[str, str]) -> None:
+        loop = 'for i in $(seq 90); do echo "NCCL INFO a plugin says $i" >&2; done\n'
+        loop += "echo 'n:1:1 [0] NCCL INFO Bootstrap : Using eth9:10.0.0.9<0>' >&2\n"
+        answer = ncclask.ask(str(program(tmp_path / "python", self.FOUND + loop)), env)
+        assert interface(answer) == "eth9"
+
 
 class TestWhichLibrary:
     def test_one_that_is_no_nccl_is_told(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
