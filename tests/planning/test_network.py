@@ -249,6 +249,11 @@ class TestWishes:
         assert "10.0.1.1/24" not in error.message
         assert "correct network.interface" in error.fix
 
+    def test_a_family_that_nobody_has_is_not_told_by_what_every_interface_has(self) -> None:
+        machines = [facts(n, card("e", f"10.0.0.{i}/24", f"fe80::{i}/64")) for i, n in enumerate("ab", 1)]
+        error = refusal(abc(family="ipv6")[:2], machines)
+        assert error.message.endswith("  a has e 10.0.0.1/24\n  b has e 10.0.0.2/24")
+
     def test_an_interface_that_is_down_is_an_impossible_one(self) -> None:
         machines = [facts("a", card("e", "10.0.0.1/24", up=False)), facts("b", card("e", "10.0.0.2/24"))]
         assert "interface is down" in refusal(abc(interface="e")[:2], machines).message

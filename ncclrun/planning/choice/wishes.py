@@ -45,17 +45,16 @@ def entry(node: Node, interface: str) -> str:
 
 def refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> None:
     """Raises PlanError with all nodes at once whose own wish leaves them nothing."""
-    problems, rows = [], []
+    problems, have = [], []
     for node, row in zip(nodes, table, strict=True):
         # A family alone is a wish that can't be had only where there are addresses of the other one.
         wanted = wish(node) or (wished(node) and any(c.unwanted for c in row))
         if wanted and all(c.rejected for c in row):
             problems.append(f"{node.name} can't use {_in_full(node)}, which the cluster file wants")
-            rows.append(row)
+            have.append(f"  {node.name} has {_offers(row, named=bool(wish(node)))}" if row else "")
     if problems:
-        have = "\n".join(f"  {row[0].node} has {_offers(row)}" if row else "" for row in rows)
         raise PlanError(
-            "\n".join(problems) + "\n" + have,
+            "\n".join([*problems, *have]),
             fix="correct network.interface, network.subnet, network.family or the node's address to what the nodes "
             "have, or take it out: the nodes find by themselves what joins them",
         )
@@ -71,10 +70,13 @@ def _in_full(node: Node) -> str:
     return f"{what} on {wants.interface}" if what else wants.interface
 
 
-def _offers(row: Row) -> str:
-    """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said."""
+def _offers(row: Row, *, named: bool) -> str:
+    """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said.
+
+    ``named``: the wish names what it wants, which is shown though every interface has the like.
+    """
     return ", ".join(
         f"{c.interface} {c.address}/{c.prefix}" + ("" if c.unwanted else f" ({c.rejected})")
         for c in row
-        if not c.unwanted or not (c.ip.is_loopback or c.ip.is_link_local)
+        if (named and not c.unwanted) or not c.noise
     )
