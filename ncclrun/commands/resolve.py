@@ -12,12 +12,13 @@ from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.checks import stale_variables
 from ncclrun.model.cluster import ClusterSpec, Node
-from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, PlanError
+from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, EXIT_USAGE, PlanError
 from ncclrun.model.events import Ended, Event, Failure, Written
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.network import Choice, judged_without_choice
 from ncclrun.transport.base import Transport
 
+ONE_MACHINE = "all nodes are one machine, which talks to itself over its loopback: there is no network to prove"
 Write = Callable[[Sequence[Node], Sequence[Endpoint]], Written]
 """Puts the choice into the cluster file (`--write`)."""
 
@@ -62,10 +63,16 @@ def resolve(
             yield ended(EXIT_UNREACHABLE, f"no answer from {_names(cluster, visit.lost)}")
         elif against:
             yield ended(EXIT_NOT_STARTED, f"the network will not do on {_names(cluster, against)}")
-        else:
+        elif not survey.one_machine:
             if write is not None:
                 yield write(cluster.nodes, settled.endpoints)
             yield ended(0, "the network is proven")
+        elif write is None:
+            yield ended(0, ONE_MACHINE)
+        else:  # a loopback in the file would keep the node from all others
+            message = f"nothing was written: {ONE_MACHINE}"
+            yield Failure(message=message, fix="resolve it together with the other nodes", exit_code=EXIT_USAGE)
+            yield ended(EXIT_USAGE, "nothing was written")
 
 
 def _chosen(survey: Survey) -> Generator[Event, None, Choice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ncclrun.commands.control import Control
@@ -61,6 +62,16 @@ def test_it_writes_what_is_proven() -> None:
     events = resolved(FakeNet(PAIR), pen)
     assert pen.written == [("a", "e0", "10.0.0.1"), ("b", "f0", "10.0.0.2")]
     assert any(isinstance(event, Written) for event in events)
+
+
+def test_a_loopback_is_never_written() -> None:
+    pen = Pen()
+    events = resolved(FakeNet({"a": PAIR["a"]}), pen)
+    assert pen.written == []
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert "one machine" in failure.message
+    assert end(events)[0] == 2
+    assert end(resolved(FakeNet({"a": PAIR["a"]})))[0] == 0
 
 
 def test_without_a_network_it_tells_why_and_writes_nothing() -> None:
@@ -157,6 +168,16 @@ def test_leftovers_of_another_launcher_are_warned_about() -> None:
     events = resolved(FakeNet(PAIR, said={"b": {"stale": ("MASTER_ADDR", "PET_NNODES")}}))
     (warning,) = [event for event in events if isinstance(event, Warn)]
     assert (warning.node, "MASTER_ADDR, PET_NNODES" in warning.text) == ("b", True)
+
+
+def test_a_variable_that_is_not_exported_here_is_not_set_for_nccl() -> None:
+    net = FakeNet({"a": PAIR["a"]})
+    launch = net.nodes[0].launch.model_copy(update={"forward_env": ("SHELL_HAS_IT", "NCCL_SOCKET_IFNAME")})
+    spec = cluster(replace(net.nodes[0], launch=launch))
+    list(resolve(spec, net.transport, Control(), {"SHELL_HAS_IT": "1"}))
+    (request,) = net.asked("a", "nccl")
+    assert request["env"]["SHELL_HAS_IT"] == "1"
+    assert request["env"]["NCCL_SOCKET_IFNAME"] == "=lo"
 
 
 def test_no_firewall_is_blamed_for_the_ways_to_a_node_that_is_lost_meanwhile() -> None:
