@@ -93,5 +93,5 @@ def judged(participants: Sequence[Participant], table: Sequence[Sequence[Verdict
 def _variables(
     cluster: ClusterSpec, one: Participant, endpoint: Endpoint, environ: Mapping[str, str]
 ) -> tuple[Variable, ...]:
-    forwarded = {name: environ.get(name, "") for name in one.node.launch.forward_env}
+    forwarded = {name: environ[name] for name in one.node.launch.forward_env if name in environ}
     return node_environment(one.node, cluster.nccl, endpoint, forwarded=forwarded, options={})

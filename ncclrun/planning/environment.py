@@ -26,15 +26,15 @@ def node_environment(
     """Variables for every process of the node, sorted by name.
 
     Layers, each over the one before: the network choice, ``nccl.env``, ``launch.env`` with the node's own ``env``,
-    ``forward_env`` (``forwarded`` holds this machine's values), ``--env``. ``from_shell`` names those of ``--env``
-    that stood there without a value: like what is forwarded, they are secret.
+    ``forward_env`` (``forwarded`` holds this machine's values, of those that it exports), ``--env``. ``from_shell``
+    names those of ``--env`` that stood there without a value: like what is forwarded, they are secret.
     """
     layers: list[tuple[str, Mapping[str, str]]] = [
         ("network", network_variables(endpoint)),
         ("gpus", {} if node.gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, node.gpus))}),
         ("nccl.env", nccl.env),
         ("launch.env", node.launch.env),
-        ("forward_env", {name: forwarded[name] for name in node.launch.forward_env}),
+        ("forward_env", {name: forwarded[name] for name in node.launch.forward_env if name in forwarded}),
         ("--env", options),
     ]
     merged: dict[str, Variable] = {}
