@@ -153,7 +153,8 @@ class Progress:
         fixes: dict[str, str] = {}
         for event in told:
             if isinstance(event, Refused):
-                who, what = event.node, f" can't prepare: {bare(event.message, event.node)}"
+                failed = " can't prepare" if self._nodes else ""  # without a run nothing is prepared
+                who, what = event.node, f"{failed}: {bare(event.message, event.node)}"
             else:
                 who, what = place(event.node, event.host), f": {bare(event.message, event.node, event.host)}"
             errors.setdefault(what, []).append(who)

@@ -11,7 +11,19 @@ from ncclrun.console.output import Output
 from ncclrun.console.pairs import Seen
 from ncclrun.console.plain import PlainView
 from ncclrun.console.resolved import candidates_text, conclusion_lines, resolved_text
-from ncclrun.model.events import Connected, Ended, Event, Failure, Judged, Planned, Problem, RunCreated, Warn, Written
+from ncclrun.model.events import (
+    Connected,
+    Ended,
+    Event,
+    Failure,
+    Judged,
+    Planned,
+    Problem,
+    Refused,
+    RunCreated,
+    Warn,
+    Written,
+)
 from tests.console.networks import judged, link, linked, name, path, resolved, says
 from tests.console.samples import pinged
 
@@ -187,6 +199,10 @@ class TestResolve:
         assert plain(written)[1] == (
             "ncclrun: lab.yaml is written (what it was before: lab.yaml.bak)\n           gpu0: interface eth1\n"
         )
+
+    def test_tells_what_is_wrong_on_a_node_that_was_to_prepare_nothing(self) -> None:
+        refused = Refused(node="gpu0", node_rank=0, code="nccl_differs", message="NCCL takes eth0", fix="mend it")
+        assert plain(refused, END)[1].splitlines()[:2] == ["error: gpu0: NCCL takes eth0", "  fix: mend it"]
 
     def test_says_that_there_was_nothing_to_write(self) -> None:
         written = Written(path="lab.yaml", backup="", changes=())

@@ -94,11 +94,12 @@ class TestAPipe:
     def test_is_told_a_reason_that_nodes_share_once_and_in_their_order(self) -> None:
         torch = {"code": "no_torch", "message": "torch is not installed", "fix": "pip install torch"}
         _, err = plain(
+            RUN,
             Refused(node="b", node_rank=1, **torch),
             Refused(node="gpu1", node_rank=0, **torch),
             Ended(run_id="r1", exit_code=3, reason="nothing was started", seconds=1.0),
         )
-        assert err.splitlines()[:2] == [
+        assert err.splitlines()[1:3] == [
             "error: gpu1, b can't prepare: torch is not installed",
             "  fix: pip install torch",
         ]
