@@ -31,7 +31,8 @@ def path_problems(
         for kind in case.kinds(path):
             kinds[kind].append(path)
     for kind, group in kinds.items():
-        at = group[0].peer if kind[0] == "ports" else group[0].node_rank  # the firewall is most likely the peer's
+        # The firewall is most likely the peer's; so is what has gone.
+        at = group[0].peer if kind[0] in ("ports", "gone") else group[0].node_rank
         found.append((at, case.problem(str(kind[0]), group)))
     found += case.different_ends(paths)
     return tuple(sorted(found, key=lambda one: one[0]))
@@ -46,6 +47,9 @@ class _Case:
     def kinds(self, path: Path) -> Iterator[tuple[object, ...]]:
         """What is wrong with a path, with all that makes it the same finding as another's."""
         wanted = min(self._mtus[path.node_rank], self._mtus[path.peer], LARGEST)
+        if path.mtu == 0 and path.blocked and not path.passed:
+            yield "gone", path.peer
+            return
         if path.mtu == 0:
             yield "udp", path.node_rank
         elif path.mtu + REFINED <= wanted:
@@ -57,6 +61,8 @@ class _Case:
         """The finding of paths that have it in common."""
         if kind == "ports":
             return self._ports(group)
+        if kind == "gone":
+            return self._gone(group)
         first = group[0]
         here = f"{self._names[first.node_rank]} ({self._end(first.node_rank)})"
         peers = [f"{self._names[path.peer]} ({self._end(path.peer)})" for path in group]
@@ -101,6 +107,18 @@ class _Case:
             " ports through, and NCCL listens on ports that the kernel picks",
             fix=open_to(self._names[peer], self._endpoints[group[0].node_rank].address)
             + (" - and so for each of them" if len(group) > 1 else ""),
+        )
+
+    def _gone(self, group: Sequence[Path]) -> Problem:
+        """Its proof was an answer of another such port, a moment before."""
+        peer = group[0].peer
+        askers = listed([self._names[path.node_rank] for path in group])
+        return Problem(
+            code="path_gone",
+            message=f"nothing at {self._end(peer)} answers {askers} any more, no TCP port and no UDP, though a port did"
+            " a moment ago: an address, an interface or a cable has gone meanwhile",
+            fix=f"see on {self._names[peer]}, and on those whom it does not answer, whether address and carrier are"
+            f" there:  ip address show dev {self._interface(peer)};  then ask again",
         )
 
     def different_ends(self, paths: Sequence[Path]) -> Iterator[tuple[int, Problem]]:

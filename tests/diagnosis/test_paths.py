@@ -83,3 +83,10 @@ class TestPorts:
         ((_, problem),) = found
         assert "does not answer a, c: a firewall" in problem.message
         assert problem.fix.endswith("and so for each of them")
+
+    def test_a_way_on_which_nothing_passes_any_more_is_no_firewalls(self) -> None:
+        found = problems(*(path(asker, 1, 0, blocked=(40000, 50001)) for asker in (0, 2)), path(1, 0))
+        ((rank, problem),) = found
+        assert (rank, problem.level, problem.code) == (1, "error", "path_gone")
+        assert "nothing at eth1 10.0.0.1 answers a, c any more" in problem.message
+        assert "ip address show dev eth1" in problem.fix
