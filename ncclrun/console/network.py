@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import Seen
 from ncclrun.console.resolved import candidates_text, conclusion_text, resolved_text
-from ncclrun.model.events import Ended, Event, Pinged, RunCreated, Warn, Written
+from ncclrun.model.events import Ended, Event, Pinged, RunCreated, Written
 
 
 class NetworkBoard:
@@ -25,9 +25,10 @@ class NetworkBoard:
     def due(self, event: Event, width: int | None) -> str:
         """What `resolve` has to show before this event is; "" otherwise, and the second time.
 
-        Where no network was found that comes between the error and, at the end, what mends it.
+        All has been heard then, and the warnings follow. Where no network was found it comes between the error and, at
+        the end, what mends it.
         """
-        last = isinstance(event, (Written, Ended)) or (isinstance(event, Warn) and bool(self._seen.resolved))
+        last = isinstance(event, (Written, Ended))
         if self._silent or not last or not (self._seen.candidates or self._seen.linked):
             return ""
         self._silent = True

@@ -85,12 +85,20 @@ class Progress:
             self._done(event.node)
             self._told.append(event)
             return []
-        if isinstance(event, Warn) and self._probed and not self._nodes:
+        if isinstance(event, Warn) and self._alone:
             own = self._hostnames.get(event.node or "", "")
             self._warned.append(Finding("warning", event.node, event.text, event.fix, hostname=own))
             return []
         handler = self._handlers.get(type(event))
-        return [*self.held(), *(handler(event) if handler else [])]
+        said = handler(event) if handler else []
+        if self._alone and not said:
+            return []  # what the view shows of the network comes first
+        return [*self.held(), *said]
+
+    @property
+    def _alone(self) -> bool:
+        """Whether the network is looked at, and nothing is to be started."""
+        return bool(self._probed) and not self._nodes
 
     def held(self) -> list[Note]:
         """What waited for more of its kind; errors last, so that they stand at the bottom of the screen."""
@@ -274,7 +282,7 @@ class Progress:
 
     def _failure(self, event: Failure) -> list[Note]:
         self._enter("", [])
-        if not self._probed or self._nodes:
+        if self._nodes:
             return problem("error", event.message, event.fix)
         self._remedy = event.fix
         return problem("error", event.message, "")

@@ -143,8 +143,17 @@ class TestResolve:
         for event in [*linked(2), *judged(2), *resolved(2), Warn(text="a"), Warn(text="b"), END]:
             board.add(event)
             told.append((event.event, bool(board.due(event, None))))
-        assert [event for event, shown in told if shown] == ["warning"]
-        assert told[-3:] == [("warning", True), ("warning", False), ("end", False)]
+        assert [event for event, shown in told if shown] == ["end"]
+
+    def test_shows_what_confirms_a_choice_that_has_a_warning(self) -> None:
+        shown = together(
+            *[*linked(2), *judged(2), *resolved(2), Warn(text="two cards"), path(0, 1), path(1, 0)],
+            *[says(0, True), says(1, True), Warn(text="slow names"), END],
+        )
+        told = ("eth1", "9000 bytes fit through", "agrees on all 2 nodes", "two cards", "slow names", "exit code 0")
+        places = [shown.index(words) for words in told]
+        assert places == sorted(places)
+        assert [shown.count(words) for words in told[1:]] == [1] * 5
 
     def test_has_its_table_on_stdout_and_all_else_on_stderr(self) -> None:
         out, err = plain(*linked(2), *judged(2), *resolved(2), Warn(text="beware"), END)
@@ -224,6 +233,10 @@ class TestPing:
         places = [shown.index(words) for words in told]
         assert places == sorted(places)
         assert shown.count("cable") == 1
+
+    def test_tells_its_fix_once_where_nothing_could_be_tried(self) -> None:
+        row = pinged(0, fit=False, problems=(Problem(code="network", message="no network joins it", fix="cable"),))
+        assert together(*unchosen(2), FAILURE, row, END).count("fix: cable") == 1
 
     def test_tells_the_fix_also_when_no_node_has_it(self) -> None:
         assert together(*linked(2, CUT), FAILURE, pinged(0), END).count("fix: cable") == 1
