@@ -179,6 +179,15 @@ def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address
             "NCCL and Gloo take the comma in the interface's name for two names",
             f"rename it on {node.name}:  ip link set {interface.name} name {interface.name.replace(',', '_')}",
         )
+    taken = _announced_instead(interface, address)
+    if interface.loopback and address.family == "ipv4" and taken and not ip_address(address.address).is_loopback:
+        # Routing on the host (BGP) puts a machine's address there; it is reached, but NCCL can't be told it.
+        there = f"{address.address}/{address.prefix} dev"
+        return _Against(
+            f"on {interface.name}, of which NCCL takes {taken}",
+            f"move it to an interface of its own on {node.name}:  ip link add dummy0 up type dummy;"
+            f"  ip addr del {there} {interface.name};  ip addr add {there} dummy0",
+        )
     if node.address or node.network.interface != "auto":
         return _Against()
     return _Against(ends_here(fact, interface))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,13 @@ class TestUnfit:
     )
     def test_it_is_rejected_with_the_reason(self, interface: Interface, reason: str) -> None:
         assert candidate(ETH0, interface, address="10.1.0.1").rejected.startswith(reason)
+
+    @pytest.mark.parametrize("wish", [None, "10.200.0.1"])
+    def test_a_service_address_on_the_loopback_is_one_that_nccl_can_not_be_told(self, wish: str | None) -> None:
+        lo = card("lo", "127.0.0.1/8", "10.200.0.1/32", loopback=True)
+        ((_, found, *_),) = all_candidates([node("a", address=wish)], [replace(facts("a"), interfaces=(lo, ETH0))])
+        assert (found.address, found.rejected) == ("10.200.0.1", "on lo, of which NCCL takes 127.0.0.1")
+        assert "ip addr del 10.200.0.1/32 dev lo;  ip addr add 10.200.0.1/32 dev dummy0" in found.mend
 
     def test_ipv6_link_local_even_if_it_is_wished_for(self) -> None:
         wished = candidate(card("e", "fe80::1/64", scope="link"), address="fe80::1", wish={"interface": "e"})
