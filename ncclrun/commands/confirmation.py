@@ -23,6 +23,8 @@ from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 PATH_SECONDS = 2.0
+SMALLEST_MTU = 128
+"""Of which a path's size is asked; IPv4 knows interfaces of 68."""
 LOOK_UP_SECONDS = 3.0
 
 _PATHS = TypeAdapter(tuple[Path, ...])
@@ -104,7 +106,7 @@ class Confirmation:
             token=survey.token,
             node_rank=survey.ranks[at],
             source=ends[at].address,
-            mtu=self._mtus()[at],
+            mtu=max(self._mtus()[at], SMALLEST_MTU),
             targets=peers,
             limit=PATH_SECONDS,
         )

@@ -13,6 +13,7 @@ from ncclrun.model.errors import HostError
 from ncclrun.model.events import Ended, Event, Failure, Judged, Refused, Resolved, Unreachable, Warn, Written
 from ncclrun.model.facts import RdmaDevice, RdmaPort
 from ncclrun.model.plan import Endpoint
+from ncclrun.node.pathmtu import SMALLEST
 from ncclrun.transport.fake import Request
 from tests.commands.fakenet import FakeNet
 from tests.planning.makers import card, cluster
@@ -194,3 +195,10 @@ def test_no_firewall_is_blamed_for_the_ways_to_a_node_that_is_lost_meanwhile() -
     events = resolved(net)
     assert [(event.node, event.code) for event in events if isinstance(event, Refused)] == [("b", "lost")]
     assert end(events) == (255, "no answer from b")
+
+
+def test_a_tiny_mtu_is_no_refused_question() -> None:
+    tiny = {name: (card("e0", f"10.0.0.{at}/24", mtu=68),) for at, name in enumerate(PAIR, 1)}
+    net = FakeNet(tiny)
+    assert end(resolved(net)) == (0, "the network is proven")
+    assert [request["mtu"] for request in net.asked("a", "paths")] == [SMALLEST]
