@@ -70,7 +70,7 @@ def _tip(seen: Seen, pair: Pair) -> list[str]:
             f"{pair.link.local} (as the kernel routes)" if pair.link.local else "where the kernel routes it"
         )
         lines.append(f"from {source} to {endpoint(pair.link.address, pair.link.port)}")
-    if pair.path is not None:
+    if pair.path is not None and not pair.path.nothing:
         lines.append(f"path MTU {pair.path.mtu} bytes" if pair.path.mtu else "UDP is blocked: path MTU not known")
     if pair.gbits is not None:
         lines.append(f"{speed(pair.gbits)} Gbit/s")

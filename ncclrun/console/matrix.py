@@ -35,7 +35,7 @@ SYMBOLS: dict[State, tuple[str, str]] = {
     "detour": ("~", "only by another source or interface"),
     "ports": ("p", "high ports are blocked"),
     "mtu": ("m", "large packets vanish"),
-    "untried": ("?", "not tried"),
+    "untried": ("?", "not tried, or lost meanwhile"),
     "self": ("-", ""),
 }
 """Symbol and legend; digits stand for connections that are well."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ncclrun.console.words import moment
@@ -17,6 +17,7 @@ from ncclrun.model.events import (
     PathFound,
     Pinged,
     Probed,
+    Refused,
     Resolved,
     Transferred,
     Unreachable,
@@ -46,6 +47,9 @@ BROKEN: tuple[State, ...] = STATES[: STATES.index("detour")]
 """No connection on the chosen addresses."""
 TROUBLED: tuple[State, ...] = STATES[: STATES.index("ok")]
 """All that somebody should look at."""
+
+LOST = "lost"
+"""Code of the problem of a node that had answered, and then did not any more."""
 
 _STATE_OF: dict[Reach, State] = {
     "reached": "ok",
@@ -98,10 +102,12 @@ class Seen:
         """More than one where something was tried once more."""
         self.failed = False
         """No network joins all nodes."""
+        self.lost: set[int] = set()
+        """node_ranks of those that answered, and then did not any more: what others saw of them says nothing."""
         self._candidates: dict[tuple[int, str, str], Judged] = {}
         self.resolved: dict[int, Resolved] = {}
         self.nccl: dict[int, NcclSays] = {}
-        self.paths: dict[tuple[int, int], Path] = {}
+        self._paths: dict[tuple[int, int], Path] = {}
         self.transfers: dict[tuple[str, str], Transferred] = {}
         """The last measurement of each directed pair, by names."""
         self._links: dict[tuple[int, int], dict[tuple[str | None, str], Link]] = {}
@@ -117,7 +123,10 @@ class Seen:
             self.probed.append(event)
         elif isinstance(event, Linked):
             for link in event.links:
-                self._links.setdefault((link.node_rank, link.peer), {})[link.source, link.address] = link
+                found = self._links.setdefault((link.node_rank, link.peer), {})
+                before = found.get((link.source, link.address), link)
+                ports = () if link.ok else link.open_ports or before.open_ports  # the second time nobody asks for them
+                found[link.source, link.address] = replace(link, open_ports=ports)
         elif isinstance(event, Judged):
             self._candidates[event.node_rank, event.interface, event.address] = event  # the last verdict counts
         elif isinstance(event, Failure):
@@ -127,7 +136,11 @@ class Seen:
         elif isinstance(event, NcclSays):
             self.nccl[event.node_rank] = event
         elif isinstance(event, PathFound):
-            self.paths[event.path.node_rank, event.path.peer] = event.path
+            self._paths[event.path.node_rank, event.path.peer] = event.path
+        elif (isinstance(event, Refused) and event.code == LOST) or (
+            isinstance(event, Pinged) and any(problem.code == LOST for problem in event.problems)
+        ):
+            self.lost.add(event.node_rank)
         elif isinstance(event, Transferred):
             self.transfers[event.node, event.peer] = event
 
@@ -135,6 +148,11 @@ class Seen:
     def candidates(self) -> list[Judged]:
         """All addresses with what became of them."""
         return list(self._candidates.values())
+
+    @property
+    def paths(self) -> dict[tuple[int, int], Path]:
+        """By node_ranks, of the nodes that are still there."""
+        return {pair: path for pair, path in self._paths.items() if not self.lost.intersection(pair)}
 
     @property
     def ranks(self) -> list[int]:
@@ -156,7 +174,8 @@ class Seen:
         addresses |= {rank: event.address for rank, event in self.resolved.items()}
         interfaces = {(c.node_rank, c.address): c.interface for c in self.candidates}
         widest: dict[int, int] = {}
-        for (rank, _), one in self.paths.items():
+        paths = self.paths
+        for (rank, _), one in paths.items():
             widest[rank] = max(widest.get(rank, 0), one.mtu)
         found = {}
         for rank in self.ranks:
@@ -164,7 +183,7 @@ class Seen:
                 links = list(self._links.get((rank, peer), {}).values())
                 chosen = addresses.get(peer)
                 state, words, link = self._judge(links, addresses.get(rank), chosen, interfaces)
-                path = self.paths.get((rank, peer))
+                path = paths.get((rank, peer))
                 if state == "ok" and path is not None:
                     state, words = _fits(path, path.tried or widest[rank], words)
                 transfer = self.transfers.get((self.names[rank], self.names[peer]))
@@ -173,6 +192,10 @@ class Seen:
                 gbits = None if transfer is None else transfer.gbits
                 if rank == peer:
                     state, words = "self", ""
+                elif gone := self.lost & {rank, peer}:
+                    words = f"lost meanwhile: {listed([self.name(one) for one in sorted(gone)])}"
+                    found[rank, peer] = Pair(rank, peer, "untried", words)
+                    continue
                 where = _where(links, link, chosen)
                 found[rank, peer] = Pair(rank, peer, state, words, link, path, gbits, where)
         return found
@@ -186,14 +209,15 @@ class Seen:
     ) -> tuple[State, str, Link | None]:
         """By the attempts on the chosen addresses, from the chosen source and as the kernel routes; else by the best.
 
-        A connection that leaves by another interface than the chosen one is a detour: NCCL's filter will not hold it.
+        Of a node that has no choice the kernel's routing alone counts: from its other cards much can't be reached. A
+        connection that leaves by another interface than the chosen one is a detour: NCCL's filter will not hold it.
         """
         if not links:
             return "untried", "not tried", None
         there = [link for link in links if link.address == address]
-        direct = [link for link in there if link.source in (None, source)] if source is not None else there
+        direct = [link for link in there if link.source in (None, source)]
         if not direct:
-            best = _nearest(links)
+            best = _nearest(there or links)
             return _STATE_OF[best.outcome], self._said(best), best
         failed = [link for link in direct if not link.ok]
         if not failed:
@@ -227,6 +251,8 @@ class Seen:
 
 def _fits(path: Path, wanted: int, words: str) -> tuple[State, str]:
     """What gets through where the connection itself is fine."""
+    if path.nothing:
+        return "timeout", "no answer any more, though it connected a moment before"
     if path.blocked:
         return "ports", f"TCP ports {listed([str(port) for port in path.blocked])} do not answer"
     if 0 < path.mtu < wanted and not path.told:

@@ -170,20 +170,22 @@ def _hcas(resolved: Iterable[Resolved], total: int) -> list[str]:
 
 def _paths(paths: Sequence[Path]) -> list[str]:
     """``9000 bytes fit through on all 6 pairs; all high ports that were tried pass``."""
-    if not paths:
-        return []
+    gone = sum(path.nothing for path in paths)
+    paths = [path for path in paths if not path.nothing]
     sizes = Counter(path.mtu for path in paths).most_common()
     parts = [
         f"{f'{mtu} bytes fit through' if mtu else 'UDP is blocked, so the MTU is not known'} on "
         + (f"all {count(number, 'pair')}" if len(sizes) == 1 and number > 1 else count(number, "pair"))
         for mtu, number in sizes
     ]
+    if gone:
+        parts.append(f"nothing passes any more on {count(gone, 'pair')}")
     blocked = sum(bool(path.blocked) for path in paths)
     if blocked:
         parts.append(f"high TCP ports are blocked on {count(blocked, 'pair')}")
     elif any(path.passed for path in paths):
         parts.append("all high TCP ports that were tried pass")
-    return ["; ".join(parts)]
+    return ["; ".join(parts)] if parts else []
 
 
 def nccl_words(says: Mapping[int, NcclSays], resolved: Mapping[int, Resolved], total: int) -> list[str]:

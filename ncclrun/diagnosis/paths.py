@@ -47,7 +47,7 @@ class _Case:
     def kinds(self, path: Path) -> Iterator[tuple[object, ...]]:
         """What is wrong with a path, with all that makes it the same finding as another's."""
         wanted = min(self._mtus[path.node_rank], self._mtus[path.peer], LARGEST)
-        if path.mtu == 0 and path.blocked and not path.passed:
+        if path.nothing:
             yield "gone", path.peer
             return
         if path.mtu == 0:

@@ -122,6 +122,11 @@ class Path:
     tried: int = 0
     """Largest IP packet that was sent, bytes: the MTU of the asking node's interface; 0: not known."""
 
+    @property
+    def nothing(self) -> bool:
+        """Neither a packet nor a connection came through: no firewall keeps out what was proven a moment before."""
+        return self.mtu == 0 and bool(self.blocked) and not self.passed
+
 
 @dataclass(frozen=True, slots=True)
 class LookUp:

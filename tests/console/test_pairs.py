@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from ncclrun.console.pairs import Pair, Seen, worst_first
-from ncclrun.model.events import Event, Linked
+from ncclrun.model.events import Event, Linked, Problem, Refused
 from ncclrun.model.network import Link, Reach
 from tests.console.networks import DOCKER, address, judged, link, linked, path, resolved, transfer
+from tests.console.samples import pinged
 
 
 def pair(*links: Link, more: tuple[Event, ...] = (), nodes: int = 3, choice: bool = True) -> Pair:
@@ -21,6 +24,12 @@ def test_an_attempt_made_again_counts_as_it_went_then() -> None:
     again = Linked(node="gpu0", node_rank=0, links=(link(0, 1),))
     assert Seen(linked(2, odd)).pairs()[0, 1].state == "timeout"
     assert Seen([*linked(2, odd), again]).pairs()[0, 1].state == "ok"
+
+
+def test_what_answered_beside_it_the_first_time_is_still_told() -> None:
+    odd = {(0, 1): (link(0, 1, "timeout", open_ports=(22,)),)}
+    again = Linked(node="gpu0", node_rank=0, links=(link(0, 1, "timeout"),))
+    assert Seen([*linked(2, odd), again]).pairs()[0, 1].words == "no answer, though port 22 answers"
 
 
 def test_the_addresses_are_those_that_failed_alike_or_the_chosen_one() -> None:
@@ -83,6 +92,47 @@ class TestWithoutAChoice:
 
     def test_a_wrong_machine_is_farther_off_than_silence(self) -> None:
         assert pair(link(0, 1, "other", by=0, address=DOCKER), link(0, 1, "timeout"), choice=False).state == "timeout"
+
+
+class TestANodeWithoutAChoice:
+    """The others have one: node 0 is kept out."""
+
+    CHOSEN = (*judged(3)[4:], *resolved(3)[1:])
+    BOUND = link(0, 1, "timeout", source="192.168.1.0")
+
+    def test_is_judged_by_what_the_kernel_routes_not_by_its_other_cards(self) -> None:
+        found = pair(link(0, 1), self.BOUND, choice=False, more=self.CHOSEN)
+        assert (found.state, found.words) == ("ok", "connected in 0.31 ms")
+
+    def test_that_reaches_a_peer_from_one_card_alone_makes_a_detour(self) -> None:
+        links = link(0, 1, "timeout"), link(0, 1, source=address(0)), self.BOUND
+        found = pair(*links, choice=False, more=self.CHOSEN)
+        assert (found.state, found.words) == ("detour", f"no answer, but reached from {address(0)}")
+
+
+class TestALostNode:
+    ODD: ClassVar = {(0, 1): (link(0, 1, "timeout"),), (1, 0): (link(1, 0, "timeout"),)}
+    PATHS = (path(0, 1, 0, blocked=(40001,)), path(0, 2), path(2, 0))
+    GONE = Problem(code="lost", message="nothing was heard from it", fix="")
+    KNOWN = (*linked(3, ODD), *judged(3), *resolved(3), *PATHS)
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            Refused(node="gpu1", node_rank=1, code=GONE.code, message=GONE.message, fix=""),
+            pinged(1, node="gpu1", fit=False, problems=(GONE,)),
+        ],
+    )
+    def test_has_nothing_else_told_of_it(self, told: Event) -> None:
+        seen = Seen([*self.KNOWN, told])
+        found = seen.pairs()
+        assert {found[at].state for at in ((0, 1), (1, 0), (1, 2), (2, 1))} == {"untried"}
+        assert (found[0, 1].words, found[0, 2].state) == ("lost meanwhile: gpu1", "ok")
+        assert list(seen.paths) == [(0, 2), (2, 0)]
+
+    def test_that_is_not_known_to_be_lost_answers_no_more(self) -> None:
+        found = pair(link(0, 1), more=self.PATHS)
+        assert (found.state, found.words) == ("timeout", "no answer any more, though it connected a moment before")
 
 
 class TestWhatFitsThrough:

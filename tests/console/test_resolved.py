@@ -130,6 +130,11 @@ class TestConclusion:
             )
         ]
 
+    def test_takes_no_lack_of_any_answer_for_blocked_udp(self) -> None:
+        events = [*linked(2), path(0, 1, 0, blocked=(40001,)), path(1, 0)]
+        ((_, words),) = conclusion_lines(Seen(events))
+        assert words == "9000 bytes fit through on 1 pair; nothing passes any more on 1 pair"
+
 
 class TestResolve:
     def test_shows_the_matrix_only_when_something_is_wrong(self) -> None:
@@ -146,10 +151,9 @@ class TestResolve:
         assert [event for event, shown in told if shown] == ["end"]
 
     def test_shows_what_confirms_a_choice_that_has_a_warning(self) -> None:
-        shown = together(
-            *[*linked(2), *judged(2), *resolved(2), Warn(text="two cards"), path(0, 1), path(1, 0)],
-            *[says(0, True), says(1, True), Warn(text="slow names"), END],
-        )
+        choice: list[Event] = [*linked(2), *judged(2), *resolved(2), Warn(text="two cards")]
+        proof: list[Event] = [path(0, 1), path(1, 0), says(0, True), says(1, True)]
+        shown = together(*choice, *proof, Warn(text="slow names"), END)
         told = ("eth1", "9000 bytes fit through", "agrees on all 2 nodes", "two cards", "slow names", "exit code 0")
         places = [shown.index(words) for words in told]
         assert places == sorted(places)
