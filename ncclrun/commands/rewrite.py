@@ -31,7 +31,7 @@ class Rewrite:
             raise _nowhere("--hosts")
         self._path = Path(cluster)
         with _reported(self._path):
-            _check(self._path, self._path.resolve(strict=True))  # first: nobody writes into a pipe a second time
+            _real(self._path)  # first: nobody writes into a pipe a second time
             self._content = self._path.read_bytes()
             if is_hostfile(self._content.decode("utf-8", "replace")):
                 raise _nowhere(f"{cluster}, a hostfile,")
@@ -63,8 +63,7 @@ def replace_file(path: Path, before: bytes, after: bytes) -> Path:
     """
     made: list[Path] = []
     with _reported(path):
-        real = path.resolve(strict=True)
-        _check(path, real)
+        real = _real(path)
         status = real.stat()
         try:
             made.append(_fresh(real, after, status))
@@ -84,15 +83,17 @@ def replace_file(path: Path, before: bytes, after: bytes) -> Path:
     return made[1]
 
 
-def _check(path: Path, real: Path) -> None:
-    """Raises UsageError for what must not be replaced, and OSError for what can't be."""
-    if not real.is_file():
+def _real(path: Path) -> Path:
+    """The file behind links. Raises UsageError for what must not be replaced, and OSError for what can't be."""
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe as /dev/stdin has no path to look for
         raise UsageError(f"{path} is no regular file, so nothing is written to it", fix="name a file on the disk")
+    real = path.resolve(strict=True)
     if not os.access(real, os.W_OK):  # a new file in its place would get round that
         fix = f"chmod u+w {shlex.quote(str(path))}"
         raise UsageError(f"{path} is write-protected, and is left as it is", fix=fix)
     if not os.access(real.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return real
 
 
 @contextmanager

@@ -121,6 +121,11 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(NcclrunError, match="no regular file"):
         replace_file(tmp_path / "pipe", OLD, NEW)
+    ends = os.pipe()
+    with pytest.raises(UsageError, match="no regular file"):
+        Rewrite(f"/proc/self/fd/{ends[0]}")
+    for end in ends:
+        os.close(end)
     with pytest.raises(UsageError, match="no regular file"):
         Rewrite(str(tmp_path / "pipe"))
     assert names(tmp_path) == ["pipe"]
