@@ -101,8 +101,9 @@ def _blame(
     return Problem(
         code=code,
         message=f"{said}, though no setting is known that makes it do so",
-        fix=f"see whether the interface is up with its address:  ip address show dev {endpoint.interface}   "
-        f"(on {node_name})",
+        # NCCL compares with the address's label, where it has one, and can't be told it: a colon ends a name.
+        fix="see whether the interface is up with its address, and that without a label of its own like"
+        f" {endpoint.interface}:1:  ip address show dev {endpoint.interface}   (on {node_name})",
     )
 
 

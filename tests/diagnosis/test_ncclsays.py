@@ -163,4 +163,5 @@ class TestNoInterface:
 
     def test_an_interface_that_has_gone_down_is_to_be_looked_at(self) -> None:
         problem = differs(judge("gpu1", PLANNED, answer("", "", self.WARN, result=5), OWN))
-        assert problem.fix == "see whether the interface is up with its address:  ip address show dev eth1   (on gpu1)"
+        assert problem.fix.startswith("see whether the interface is up with its address, and that without a label")
+        assert problem.fix.endswith(" like eth1:1:  ip address show dev eth1   (on gpu1)")
