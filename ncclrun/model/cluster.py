@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -165,6 +165,8 @@ class Node:
     launch: Launch
     address: str | None = None
     gpus: tuple[int, ...] | None = None
+    own_network: tuple[str, ...] = field(default=(), compare=False)
+    """Fields of ``network`` that its own entry sets: where a line stands, not what it says."""
 
 
 @dataclass(frozen=True)

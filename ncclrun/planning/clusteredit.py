@@ -72,9 +72,11 @@ def _verify(old: ClusterSpec, text: str, chosen: dict[str, dict[str, str]]) -> N
         )
 
 
-def _new_entry(host: str, fields: dict[str, str], style: str | None = None) -> str:
-    told = [f"host: {scalar(host, style)}", *(f"{key}: {scalar(value, None)}" for key, value in fields.items())]
-    return "{" + ", ".join(told) + "}"
+def _new_entry(host: str, fields: dict[str, str], style: str | None, keys: str | None) -> str:
+    """``style`` is the quotes of the host, ``keys`` those of all that is new."""
+    pairs = [(scalar("host", keys), scalar(host, style))]
+    pairs += [(scalar(key, keys), scalar(value, keys)) for key, value in fields.items()]
+    return "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,10 @@ class _Sheet:
         """The items of `nodes`, in order."""
         top = yaml.compose(self.yaml.text, Loader=yaml.SafeLoader)
         assert isinstance(top, yaml.MappingNode)
-        (nodes,) = (value for key, value in top.value if key.value == "nodes")
+        ((key, nodes),) = ((key, value) for key, value in top.value if key.value == "nodes")
         for node in nodes.value:
             if isinstance(node, yaml.ScalarNode):
-                yield _Entry(node, {"host": node}, None, nodes.flow_style)
+                yield _Entry(node, {"host": node}, key.style, nodes.flow_style)  # as all is quoted in JSON
             else:
                 fields = {key.value: value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
                 (style,) = (key.style for key, _ in node.value if key.value == "host")
@@ -141,7 +143,10 @@ class _Sheet:
     def _filled(self, entry: _Entry, node: Node, wish: dict[str, str]) -> list[Cut]:
         """An entry that has the fields of ``wish``."""
         if isinstance(entry.node, yaml.ScalarNode):
-            return [self._replaced(entry.node, _new_entry(entry.node.value, wish, entry.node.style))] if wish else []
+            if not wish:
+                return []
+            new = _new_entry(entry.node.value, wish, entry.node.style, entry.style)
+            return [self._replaced(entry.node, new)]
         cuts: list[Cut] = []
         has = _written(entry, node)
         anchor = entry.fields["host"]
@@ -189,7 +194,8 @@ class _Sheet:
         for (node, host), wish in zip(members, wishes, strict=True):
             if isinstance(entry.node, yaml.ScalarNode):
                 style = entry.node.style
-                cuts = [self._replaced(entry.node, _new_entry(host, wish, style) if wish else scalar(host, style))]
+                new = _new_entry(host, wish, style, entry.style) if wish else scalar(host, style)
+                cuts = [self._replaced(entry.node, new)]
             else:
                 field = entry.fields["host"]
                 cuts = [self._replaced(field, scalar(host, field.style))]

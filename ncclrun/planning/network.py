@@ -140,7 +140,7 @@ def _endpoints(nodes: Sequence[Node], picks: Sequence[Candidate], why: str) -> t
 
 def _standing(choice: Joint, proof: Proof | None) -> str:
     if choice.network is not None:
-        return f"the subnet {choice.network}, which all nodes share"
+        return f"the subnet {choice.network} that they share"
     if proof is None:
         return "no subnet is shared by all nodes: the best address of each, which needs proof"
     return "no subnet works for all nodes: proven over their routes"

@@ -48,8 +48,21 @@ def build_nodes(file: ClusterFile, indexes: tuple[int, ...], document: Document)
         _check_network(member, document)
     if indexes[0] == 0 and members:  # else the master has faults of its own, and nothing can be held against it
         _check_alike(members, document)
-    return tuple(
-        Node(m.name, m.host, m.ssh, m.network, m.launch, address=m.entry.address, gpus=m.entry.gpus) for m in members
+    return tuple(_node(member) for member in members)
+
+
+def _node(member: _Member) -> Node:
+    entry = member.entry
+    own = tuple(name for name in Network.model_fields if name in entry.model_fields_set)
+    return Node(
+        name=member.name,
+        host=member.host,
+        ssh=member.ssh,
+        network=member.network,
+        launch=member.launch,
+        address=entry.address,
+        gpus=entry.gpus,
+        own_network=own,
     )
 
 

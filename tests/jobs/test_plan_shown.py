@@ -51,7 +51,7 @@ class TestDryRun:
         assert done.code == 0, done
         for index, (interface, address) in enumerate(DATA):
             assert f"node {index}: node{index} (host {bench.cluster.hosts[index].address})" in done.out
-            assert f"{interface} {address}: the subnet 10.77.0.0/24, which all nodes share" in done.out
+            assert f"{interface} {address}: the subnet 10.77.0.0/24 that they share" in done.out
             assert f"ranks        {2 * index}-{2 * index + 1}\n" in done.out
         assert "OMP_NUM_THREADS=8 " in done.out
         assert "A='b c' " in done.out

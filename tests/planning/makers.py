@@ -20,11 +20,12 @@ def node(
     family: Family = "auto",
     address: str | None = None,
     gpus: tuple[int, ...] | None = None,
+    own: tuple[str, ...] = (),
     **launch: Any,
 ) -> Node:
-    """A node with these wishes; ``launch`` are fields of its launch block."""
+    """A node with these wishes, those in ``own`` from its own entry; ``launch`` are fields of its launch block."""
     network = Network(interface=interface, subnet=ip_network(subnet) if subnet else None, family=family)
-    return Node(name, host or name, Ssh(), network, Launch(**launch), address=address, gpus=gpus)
+    return Node(name, host or name, Ssh(), network, Launch(**launch), address=address, gpus=gpus, own_network=own)
 
 
 def card(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -26,6 +27,16 @@ def write(text: str, *endpoints: Endpoint, only: slice = slice(None)) -> Edit:
     """The edit of all nodes (or those of ``only``); without endpoints they get eth1 and 10.0.0.1, 10.0.0.2, …"""
     nodes = parse_cluster(text, SOURCE).nodes[only]
     return write_choice(text, SOURCE, nodes, endpoints or [endpoint(index) for index in range(len(nodes))])
+
+
+def test_json_stays_json() -> None:
+    text = json.dumps({"nodes": ["a", "b[1-2]", {"host": "c"}]})
+    assert json.loads(write(text).text) == {
+        "nodes": [
+            {"host": host, "interface": "eth1", "address": f"10.0.0.{number}"}
+            for number, host in enumerate(("a", "b1", "b2", "c"), 1)
+        ]
+    }
 
 
 # what stands under `nodes:`, and what becomes of it

@@ -69,7 +69,7 @@ class TestSharedSubnet:
             facts("c", card("bond0.7", "10.0.0.3/24")),
         ]
         assert chosen(abc(), machines) == [("eth1", "10.0.0.1"), ("enp7s0", "10.0.0.2"), ("bond0.7", "10.0.0.3")]
-        assert choose(abc(), machines, None).endpoints[0].why == "the subnet 10.0.0.0/24, which all nodes share"
+        assert choose(abc(), machines, None).endpoints[0].why == "the subnet 10.0.0.0/24 that they share"
 
     def test_decoys_that_are_the_same_everywhere_are_seen(self) -> None:
         machines = [facts(name, *DECOYS, card(f"ens{i}", f"10.0.0.{i}/24")) for i, name in enumerate("abc", 1)]
@@ -182,7 +182,7 @@ class TestWishes:
         endpoints = choose(nodes, self.TWO, None).endpoints
         assert [e.address for e in endpoints] == ["10.0.1.1", "10.0.1.2", "10.0.1.3"]
         assert endpoints[1].why == "the cluster file names the address"
-        assert endpoints[0].why == "the subnet 10.0.1.0/24, which all nodes share"
+        assert endpoints[0].why == "the subnet 10.0.1.0/24 that they share"
 
     def test_an_interface_on_one_node_decides_for_all(self) -> None:
         nodes = [node("a"), node("b"), node("c", interface="eth0")]
@@ -231,32 +231,45 @@ class TestWishes:
         assert [a for _, a in chosen(abc(interface="e"), machines)] == ["10.0.1.1", "10.0.2.1", "10.0.3.1"]
 
     @pytest.mark.parametrize(
-        ("wish", "named"),
+        ("wish", "named", "line"),
         [
-            ({"interface": "eth7"}, "eth7"),
-            ({"subnet": "10.7.0.0/24"}, "an address in 10.7.0.0/24"),
-            ({"address": "10.7.0.1"}, "10.7.0.1"),
-            ({"address": "10.0.1.2", "interface": "eth7"}, "10.0.1.2 on eth7"),
-            ({"interface": "lo", "subnet": "10.7.0.0/24"}, "an address in 10.7.0.0/24 on lo"),
-            ({"family": "ipv6"}, "an ipv6 address"),
+            ({"interface": "eth7"}, "eth7", "interface: eth7"),
+            ({"subnet": "10.7.0.0/24"}, "an address in 10.7.0.0/24", "subnet: 10.7.0.0/24"),
+            ({"address": "10.7.0.1"}, "10.7.0.1", "address: 10.7.0.1"),
+            ({"address": "10.0.1.2", "interface": "eth7"}, "10.0.1.2 on eth7", "interface: eth7"),
+            ({"interface": "lo", "subnet": "10.7.0.0/24"}, "an address in 10.7.0.0/24 on lo", "subnet: 10.7.0.0/24"),
         ],
     )
-    def test_an_impossible_one_names_the_node_and_shows_what_it_has(self, wish: dict[str, str], named: str) -> None:
-        nodes = [node("a"), node("b", **wish), node("c")]  # type: ignore[arg-type]  # names of fields, values of text
+    def test_an_impossible_one_names_the_node_what_it_has_and_the_line(
+        self, wish: dict[str, str], named: str, line: str
+    ) -> None:
+        own: Any = {**wish, "own": tuple(wish)}
+        nodes = [node("a"), node("b", **own), node("c")]
         error = refusal(nodes, self.TWO)
         assert f"b can't use {named}" in error.message
         assert "10.0.1.2/24" in error.message
         assert "10.0.1.1/24" not in error.message
-        assert "correct network.interface" in error.fix
+        assert error.fix == f'take out "{line}" of b: the nodes find what joins them'
+        assert error.nodes == ("b",)
 
-    def test_a_family_that_nobody_has_is_not_told_by_what_every_interface_has(self) -> None:
+    def test_an_impossible_one_for_all_is_the_line_of_the_block(self) -> None:
+        error = refusal(abc(interface="eth7"), self.TWO)
+        assert error.message.startswith("a, b, c can't use eth7, which the cluster file wants\n  a has ")
+        assert error.fix.startswith('take out "network.interface: eth7": ')
+        assert error.nodes == ()
+
+    def test_a_family_that_nobody_has_is_told_in_a_line(self) -> None:
         machines = [facts(n, card("e", f"10.0.0.{i}/24", f"fe80::{i}/64")) for i, n in enumerate("ab", 1)]
         error = refusal(abc(family="ipv6")[:2], machines)
-        assert error.message.endswith("  a has e 10.0.0.1/24\n  b has e 10.0.0.2/24")
+        assert error.message == "a, b can't use an ipv6 address, which the cluster file wants"
+        assert error.fix.startswith('take out "network.family: ipv6": ')
 
     def test_an_interface_that_is_down_is_an_impossible_one(self) -> None:
         machines = [facts("a", card("e", "10.0.0.1/24", up=False)), facts("b", card("e", "10.0.0.2/24"))]
-        assert "interface is down" in refusal(abc(interface="e")[:2], machines).message
+        error = refusal(abc(interface="e")[:2], machines)
+        assert error.message.endswith("  a has e 10.0.0.1/24 (interface is down)")
+        assert error.fix.startswith("bring it up on a:")
+        assert '\nor take out "network.interface: e": ' in error.fix
 
     def test_loopback_can_not_join_two_machines(self) -> None:
         machines = [facts("a"), facts("b")]
@@ -298,13 +311,13 @@ class TestErrors:
         assert table[-1] == "  … and 54 more: see `ncclrun resolve`"
         assert error.nodes == ("n52",)
         assert error.fix.startswith(
-            "bring it up on n52:  ip link set e up;  or leave out n52, or name the interface that reaches the others:"
+            "bring it up on n52:  ip link set e up\nor go on without:  --nodes '!n52'\nor name the interface"
         )
 
     def test_a_node_with_nothing_to_mend_says_so(self) -> None:
         error = refusal(abc()[:2], [facts("a", card("e", "10.0.0.1/24")), facts("b")])
         assert error.message.endswith("  b has no address but loopback and link-local ones")
-        assert error.fix.startswith("mend it;  or leave out b, or name the interface")
+        assert error.fix.startswith("go on without:  --nodes '!b'\nor name the interface")
 
     def test_an_address_that_many_have_is_told_in_few_words(self) -> None:
         machines = [facts(name, card("e", "10.0.0.1/24")) for name in "abc"]

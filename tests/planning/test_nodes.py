@@ -149,6 +149,12 @@ class TestNetwork:
     def test_an_address_outside_the_common_subnet_is_the_node_s_own_wish(self) -> None:
         assert nodes("{host: a, address: 10.1.0.1}", head="network: {subnet: 10.0.0.0/24}")[0].address == "10.1.0.1"
 
+    def test_which_wishes_are_a_nodes_own_is_known_and_no_difference_between_nodes(self) -> None:
+        head = "network: {interface: e}"
+        given, own = nodes("a", "{host: b, interface: f}", head=head)
+        assert (given.own_network, own.own_network) == ((), ("interface",))
+        assert nodes("{host: a, interface: e}", head=head)[0] == given
+
     def test_a_common_fault_is_said_once(self) -> None:
         assert fault("a", "b", head="network: {family: ipv4, subnet: 'fd00::/64'}")[:2] == (1, "network.subnet")
 

@@ -22,6 +22,8 @@ class Blame:
     fix: str = ""
     others_work: bool = True
     """Whether all that were tried without those work together."""
+    ends: tuple[str, ...] = ()
+    """Names of those at the ends of single pairs that fail."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,11 @@ def blame(picks: Sequence[Candidate], evidence: Evidence) -> Blame:
     nodes = case.bad_nodes()
     pairs = [f for f in case.failures if f.node_rank not in nodes and f.peer not in nodes]
     lines = (*case.about_nodes(nodes), *case.about_pairs(pairs))
+    ends = tuple(case.names[at] for at in sorted({end for f in pairs for end in (f.node_rank, f.peer)}))
     if not nodes:
-        return Blame(lines, (), case.fix(pairs[0]), others_work=False)
-    return Blame(lines, tuple(case.names[node] for node in nodes), case.fix_node(nodes[0], nodes), not pairs)
+        return Blame(lines, (), case.fix(pairs[0]), others_work=False, ends=ends)
+    bad = tuple(case.names[node] for node in nodes)
+    return Blame(lines, bad, case.fix_node(nodes[0], nodes), others_work=not pairs, ends=ends)
 
 
 def _telling(toward: Sequence[_Failure], away: Sequence[_Failure]) -> _Failure:
@@ -125,7 +129,7 @@ class _Case:
         if link is None or link.outcome != "timeout" or link.open_ports:
             return self.fix(failure, everywhere=True)
         opened = open_to("each node", str(self.picks[failure.node_rank].network))
-        return f"look at what joins the groups (the cable between their switches, the VLAN, the router);  or {opened}"
+        return f"look at what joins the groups (the cable between their switches, the VLAN, the router)\nor {opened}"
 
     def bad_nodes(self) -> list[int]:
         """Those that fail with all others that are left, one way at least; never half of the nodes or more."""
@@ -182,7 +186,7 @@ class _Case:
         link, pick = sample.link, self.picks[node]
         if link is None or link.outcome != "timeout":
             return self.fix(sample)
-        route = f"ip route get {link.address} from {pick.address}; nft list ruleset"
+        route = f"ip route get {link.address} from {pick.address}; sudo nft list ruleset"
         return f"see what {pick.node} does with what it sends:  {route}"
 
     def about_pairs(self, failures: Sequence[_Failure]) -> list[str]:
@@ -254,16 +258,16 @@ class _Case:
             who = f"who has it now?  ip neigh show {peer.address}   (on {asker.node})"
             return f"give {peer.node} an address of its own on {peer.interface};  {who}"
         if link.outcome == "forbidden":
-            return f"on {asker.node} itself a rule forbids it:  nft list ruleset; iptables -S OUTPUT"
+            return f"on {asker.node} itself a rule forbids it:  sudo nft list ruleset; sudo iptables -S OUTPUT"
         if link.outcome == "no_network" or (link.outcome == "no_route" and not self._one_subnet(failure)):
-            return f"give {asker.node} a route:  ip route add {peer.network} via GATEWAY dev {asker.interface}"
+            return f"give {asker.node} a route:  sudo ip route add {peer.network} via GATEWAY dev {asker.interface}"
         if link.outcome == "bad_source":
             return f"try again: the addresses of {asker.node} changed meanwhile"
         opened = open_to("each node" if everywhere else peer.node, str(asker.network))
         if link.outcome == "timeout" and not link.open_ports:
             if everywhere:
-                return f"look whether these interfaces are on one wire (switch, VLAN, cables);  or {opened}"
+                return f"look whether these interfaces are on one wire (switch, VLAN, cables)\nor {opened}"
             if dead:
-                check = f"ip -s link show {peer.interface}; ethtool {peer.interface}"
-                return f"look at the wire on {peer.node}:  {check};  or {opened}"
+                check = f"ip -s link show {peer.interface}; sudo ethtool {peer.interface}"
+                return f"look at the wire on {peer.node}:  {check}\nor {opened}"
         return opened

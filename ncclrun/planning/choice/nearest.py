@@ -30,6 +30,11 @@ class Nearest:
         inside = (c for c in self.table[node_rank] if c.mend and self.network is not None and c.ip in self.network)
         return next(inside, None)
 
+    def kept_from(self, node_rank: int) -> Candidate | None:
+        """The node's address in the network that only the cluster file's wish for another one speaks against."""
+        inside = (c for c in self.table[node_rank] if c.unwanted and self.network is not None and c.ip in self.network)
+        return next(inside, None)
+
 
 def nearest(table: Sequence[Row], proof: Proof) -> Nearest:
     """The picks with the most proven pairs; of equals those in the subnet that most nodes have, then the best."""

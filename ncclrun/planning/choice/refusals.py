@@ -13,8 +13,8 @@ from ncclrun.planning.choice.candidates import Candidate, Row, usable
 from ncclrun.planning.choice.nearest import Nearest, nearest
 from ncclrun.planning.choice.proof import Proof, bits
 from ncclrun.planning.choice.verdicts import as_text, table_of_verdicts
-from ncclrun.planning.choice.wishes import entry, wished
-from ncclrun.planning.choice.wording import MOST_SHOWN, first_of
+from ncclrun.planning.choice.wishes import entry, take_out, wished
+from ncclrun.planning.choice.wording import MOST_SHOWN, first_of, leaving_out
 
 MOST_NETWORKS = 3
 """Networks that work among some of the nodes."""
@@ -40,13 +40,11 @@ def no_address(nodes: Sequence[Node], table: Sequence[Row]) -> PlanError:
     if not outside:
         lines = ["some nodes have IPv4 addresses only, others IPv6"]
     lines += [f"  {nodes[at].name} has {_haves(table[at])}" for at in out[:MOST_SHOWN]]
-    mendable = next((c for at in out for c in table[at] if c.mend), None)
-    mend = (
-        f"{mendable.mend if mendable else 'mend it'};  or leave out {listed(outside, MOST_SHOWN)}, or " if out else ""
-    )
+    mends = [c.mend for at in out for c in table[at] if c.mend][:1]
+    named = f"name the interface that reaches the others:  {_line(nodes, rows)}"
     return PlanError(
         "\n".join(lines),
-        fix=f"{mend}name the interface that reaches the others:  {_line(nodes, rows)}",
+        fix=_any_of(*mends, *([f"go on without:  {leaving_out(outside)}"] if outside else []), named),
         nodes=outside,
         table=as_text(table_of_verdicts(table, None, (), None), outside),
     )
@@ -59,22 +57,36 @@ def nothing_proven(nodes: Sequence[Node], table: Sequence[Row], proof: Proof, un
     """
     if proof.by_pairs([bits(c.order for c in row if not c.rejected) for row in table]):
         lines, fix, outside = _by_pairs_alone(table, proof)
+        concerned = outside
     else:
-        lines, fix, outside = _in_the_way(nodes, table, proof)
+        lines, fix, outside, concerned = _in_the_way(nodes, table, proof)
     head = "no network works for all nodes"
     wishes = list(dict.fromkeys(filter(None, map(wished, nodes))))
     if wishes:
         head = f"the cluster file's wish ({listed(wishes)}) does not work for all nodes"
         if unwished is not None:
-            fix = f"take the wish out: without it {unwished.name} is proven for all nodes"
-            if len({pick.interface for pick in unwished.picks}) == 1:
-                fix += f";  or name it:  network: {{interface: {unwished.picks[0].interface}}}"
+            fix = _without_the_wish(nodes, table, unwished)
     return PlanError(
         "\n".join([head, *lines]),
         fix=fix,
-        nodes=outside if 2 * len(outside) < len(nodes) else (),
-        table=as_text(table_of_verdicts(table, None, (), proof), outside),
+        nodes=concerned if len(concerned) < len(nodes) else (),
+        table=as_text(table_of_verdicts(table, None, (), proof), concerned),
     )
+
+
+def _without_the_wish(nodes: Sequence[Node], table: Sequence[Row], unwished: Joint) -> str:
+    """``unwished`` is what works for all; those whose wish is against it are named, with the line that says so."""
+    against = [at for at, pick in enumerate(unwished.picks) if table[at][pick.order].unwanted]
+    against = against or [at for at, node in enumerate(nodes) if wished(node)]
+    fix = f"{take_out([nodes[at] for at in against])}: without it {unwished.name} is proven for all nodes"
+    if len(against) == len(nodes) and len({pick.interface for pick in unwished.picks}) == 1:
+        return _any_of(fix, f"name it:  network: {{interface: {unwished.picks[0].interface}}}")
+    return fix
+
+
+def _any_of(*steps: str) -> str:
+    """Steps of which one is enough, a line each."""
+    return "\nor ".join(steps)
 
 
 def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> tuple[list[str], str, tuple[str, ...]]:
@@ -91,16 +103,19 @@ def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> tuple[list[str], str,
     return lines, fix, ()
 
 
-def _in_the_way(nodes: Sequence[Node], table: Sequence[Row], proof: Proof) -> tuple[list[str], str, tuple[str, ...]]:
-    """Lines on who or what is, what mends it, and the names of those that the others could go on without."""
+def _in_the_way(
+    nodes: Sequence[Node], table: Sequence[Row], proof: Proof
+) -> tuple[list[str], str, tuple[str, ...], tuple[str, ...]]:
+    """Lines, what mends it, the names of those that the others could go on without, and of all whose trouble it is."""
     near = nearest(table, proof)
     rest = [at for at in range(len(nodes)) if at not in near.absent]
     verdict = blame([near.picks[at] for at in rest], proof.evidence.only(rest))
     outside = (*(nodes[at].name for at in near.absent), *verdict.nodes)
-    lines = [*_joined(near, verdict, outside), *_about_absent(near), *verdict.lines]
+    lines = [*_joined(near, verdict, outside), *_about_absent(nodes, near), *verdict.lines]
     if not (outside and verdict.others_work):
         lines += _works_among(table, proof)
-    return lines, _fix(near, verdict, outside), outside
+    few = outside if 2 * len(outside) < len(nodes) else ()
+    return lines, _fix(nodes, near, verdict, few), few, tuple(dict.fromkeys((*few, *verdict.ends)))
 
 
 def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:
@@ -116,31 +131,36 @@ def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:
     return [f"{near.network} could join the nodes, {but}"] if near.absent else []
 
 
-def _about_absent(near: Nearest) -> list[str]:
+def _about_absent(nodes: Sequence[Node], near: Nearest) -> list[str]:
     """A line for each node that has no usable address in the network of the others."""
     lines = []
     for at in near.absent:
         node, there = near.picks[at].node, near.address_there(at)
         if there is not None:
             lines.append(f"{node} ({there.interface} {there.address}): {there.rejected}")
+        elif (kept := near.kept_from(at)) is not None:
+            keeps = f'"{wished(nodes[at])}" in the cluster file keeps it out of {near.network}'
+            lines.append(f"{node} ({kept.interface} {kept.address}): {keeps}")
         else:
             lines.append(f"{node} has no address in {near.network}; it has {_haves(near.table[at])}")
     return first_of(lines, "nodes")
 
 
-def _fix(near: Nearest, verdict: Blame, outside: Sequence[str]) -> str:
-    fix = verdict.fix
-    if near.absent:
-        at = near.absent[0]
-        there, network = near.address_there(at), near.network
-        ours = "ip -6 addr" if network is not None and network.version == 6 else "ip addr"
-        give = f"give {near.picks[at].node} an address in {network} on the card that is on this wire:  {ours} add"
-        fix = (
-            there.mend if there is not None else f"{give} ADDRESS/{network.prefixlen if network else ''} dev INTERFACE"
-        )
-    if outside and 2 * len(outside) < len(near.picks):
-        fix += f";  or leave out {listed(outside, MOST_SHOWN)}"
-    return fix
+def _fix(nodes: Sequence[Node], near: Nearest, verdict: Blame, outside: Sequence[str]) -> str:
+    fix = _fix_absent(nodes, near, near.absent[0]) if near.absent else verdict.fix
+    return _any_of(fix, f"go on without:  {leaving_out(outside)}") if outside else fix
+
+
+def _fix_absent(nodes: Sequence[Node], near: Nearest, at: int) -> str:
+    """What brings a node into the network of the others."""
+    there, network = near.address_there(at), near.network
+    if there is not None:
+        return there.mend
+    if near.kept_from(at) is not None:
+        return take_out([nodes[at]])
+    ours = "ip -6 addr" if network is not None and network.version == 6 else "ip addr"
+    give = f"give {near.picks[at].node} an address in {network} on the card that is on this wire:  sudo {ours} add"
+    return f"{give} ADDRESS/{network.prefixlen if network else ''} dev INTERFACE"
 
 
 def _haves(row: Row) -> str:

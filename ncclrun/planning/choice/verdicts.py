@@ -156,4 +156,4 @@ class _Words:
 
 
 def _standing(choice: Joint) -> str:
-    return f"in the subnet {choice.network}, which all nodes share" if choice.network else "the best that this node has"
+    return f"in the subnet {choice.network} that they share" if choice.network else "the best that this node has"

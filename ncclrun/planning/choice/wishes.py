@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 
 from ncclrun.model.cluster import Network, Node
 from ncclrun.model.errors import PlanError
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.candidates import Row
+from ncclrun.planning.choice.wording import MOST_SHOWN, first_of
+
+MOST_OFFERED = 6
+"""Addresses of a node that are named in a line."""
 
 
 def wish(node: Node) -> str:
@@ -45,19 +51,55 @@ def entry(node: Node, interface: str) -> str:
 
 def refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> None:
     """Raises PlanError with all nodes at once whose own wish leaves them nothing."""
-    problems, have = [], []
-    for node, row in zip(nodes, table, strict=True):
-        # A family alone is a wish that can't be had only where there are addresses of the other one.
-        wanted = wish(node) or (wished(node) and any(c.unwanted for c in row))
-        if wanted and all(c.rejected for c in row):
-            problems.append(f"{node.name} can't use {_in_full(node)}, which the cluster file wants")
-            have.append(f"  {node.name} has {_offers(row, named=bool(wish(node)))}" if row else "")
-    if problems:
-        raise PlanError(
-            "\n".join([*problems, *have]),
-            fix="correct network.interface, network.subnet, network.family or the node's address to what the nodes "
-            "have, or take it out: the nodes find by themselves what joins them",
-        )
+    refused = [at for at, (node, row) in enumerate(zip(nodes, table, strict=True)) if _impossible(node, row)]
+    if not refused:
+        return
+    wants: dict[str, list[str]] = {}
+    for at in refused:
+        wants.setdefault(_in_full(nodes[at]), []).append(nodes[at].name)
+    lines = [f"{listed(who, MOST_SHOWN)} can't use {what}, which the cluster file wants" for what, who in wants.items()]
+    # Where a family is missing, its absence says all.
+    named = [at for at in refused if wish(nodes[at]) and table[at]]
+    lines += first_of([f"  {nodes[at].name} has {_offers(table[at])}" for at in named], "nodes")
+    mend = next((c.mend for at in refused for c in table[at] if c.mend and not c.unwanted), "")
+    out = f"{take_out([nodes[at] for at in refused], [table[at] for at in refused])}: the nodes find what joins them"
+    raise PlanError(
+        "\n".join(lines),
+        fix=f"{mend};\nor {out}" if mend else out,
+        nodes=tuple(nodes[at].name for at in refused) if len(refused) < len(nodes) else (),
+    )
+
+
+def _impossible(node: Node, row: Row) -> bool:
+    # A family alone is a wish that can't be had only where there are addresses of the other one.
+    return bool(wish(node) or (wished(node) and any(c.unwanted for c in row))) and all(c.rejected for c in row)
+
+
+def take_out(nodes: Sequence[Node], table: Sequence[Row] = ()) -> str:
+    """The step that ends wishes, with the lines of the file: ``take out "interface: e" of gpu2``.
+
+    With ``table`` only those lines are meant which no address of the node fulfils, if there are such.
+    """
+    owners: dict[str, list[str]] = {}
+    for at, node in enumerate(nodes):
+        for line, own in _lines(node, table[at] if table else ()):
+            owners.setdefault(f'"{line}"' if own else f'"network.{line}"', []).extend([node.name] if own else [])
+    lines = [f"{line} of {listed(who, MOST_SHOWN)}" if who else line for line, who in owners.items()]
+    return f"take out {' and '.join(lines)}"
+
+
+def _lines(node: Node, row: Row) -> list[tuple[str, bool]]:
+    """The lines that stand in the way, and whether they are the node's own; all where it takes several together."""
+    wants = node.network
+    wishes = [
+        ("address", node.address, lambda c: c.ip == ip_address(str(node.address))),
+        ("interface", "" if wants.interface == "auto" else wants.interface, lambda c: c.interface == wants.interface),
+        ("subnet", wants.subnet, lambda c: wants.subnet is not None and c.ip in wants.subnet),
+        ("family", "" if wants.family == "auto" else wants.family, lambda c: c.family == wants.family),
+    ]
+    there = [(name, value, any(map(fits, row))) for name, value, fits in wishes if value]
+    missing = [one for one in there if not one[2]] or there
+    return [(f"{name}: {value}", name == "address" or name in node.own_network) for name, value, _ in missing]
 
 
 def _in_full(node: Node) -> str:
@@ -70,13 +112,13 @@ def _in_full(node: Node) -> str:
     return f"{what} on {wants.interface}" if what else wants.interface
 
 
-def _offers(row: Row, *, named: bool) -> str:
-    """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said.
-
-    ``named``: the wish names what it wants, which is shown though every interface has the like.
-    """
-    return ", ".join(
-        f"{c.interface} {c.address}/{c.prefix}" + ("" if c.unwanted else f" ({c.rejected})")
-        for c in row
-        if (named and not c.unwanted) or not c.noise
+def _offers(row: Row) -> str:
+    """What a node could be asked to use, in one line; what is wrong with an address beside the wish itself is said."""
+    return listed(
+        [
+            f"{c.interface} {c.address}/{c.prefix}" + ("" if c.unwanted else f" ({c.rejected})")
+            for c in row
+            if not (c.unwanted and c.noise)
+        ],
+        MOST_OFFERED,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ncclrun.model.network import Link, Reach
@@ -34,6 +35,11 @@ def first_of(lines: Sequence[str], things: str) -> list[str]:
     """The lines; of many the first, and how many more ``things`` there are."""
     more = len(lines) - MOST_SHOWN
     return [*lines[:MOST_SHOWN], *([f"and {more} more {things}"] if more > 0 else [])]
+
+
+def leaving_out(names: Sequence[str]) -> str:
+    """The option that goes on without these nodes."""
+    return f"--nodes {shlex.quote(','.join(f'!{name}' for name in names))}"
 
 
 def one_way(link: Link, names: Sequence[str]) -> str:

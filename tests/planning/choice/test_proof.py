@@ -243,8 +243,20 @@ class TestWishes:
             by_proof(nodes, TWO, in_net("10.0.0"))
         assert caught.value.message.startswith("the cluster file's wish (interface: f) does not work for all nodes\n")
         assert caught.value.fix == (
-            "take the wish out: without it 10.0.0.0/24 is proven for all nodes;  or name it:  network: {interface: e}"
+            'take out "network.interface: f": without it 10.0.0.0/24 is proven for all nodes\n'
+            "or name it:  network: {interface: e}"
         )
+
+    def test_that_of_one_node_alone_is_named_with_its_line_and_what_it_keeps_the_node_from(self) -> None:
+        nodes = [node("a"), node("b"), node("c", address="10.0.1.3")]
+        with pytest.raises(PlanError) as caught:
+            by_proof(nodes, TWO, in_net("10.0.0"))
+        assert caught.value.message.split("\n")[1:] == [
+            "10.0.0.0/24 joins 2 of 3 nodes (proven), but not c:",
+            'c (e 10.0.0.3): "address: 10.0.1.3" in the cluster file keeps it out of 10.0.0.0/24',
+        ]
+        assert caught.value.fix == 'take out "address: 10.0.1.3" of c: without it 10.0.0.0/24 is proven for all nodes'
+        assert caught.value.nodes == ("c",)
 
     def test_a_family_is_a_wish_as_well(self) -> None:
         machines = [facts(n, card("e", f"10.0.0.{i}/24", f"fd00::{i}/64")) for i, n in enumerate("abc", 1)]
