@@ -17,7 +17,8 @@ from ncclrun.node import wire
 
 NODE = Path(wire.__file__).parent
 NONCE = "5eed0123456789ab"
-TOKEN = "token-of-the-tests"
+TOKEN = f"token-of-the-tests-{os.getpid()}"
+"""Another one in each session of tests: what a test leaves is found by it, and killed."""
 SECONDS = 60.0
 
 
