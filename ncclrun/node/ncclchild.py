@@ -98,7 +98,13 @@ def load() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL("libnccl.so.2" if file is None else str(file))
     except OSError as error:
-        say(error="there is no libnccl on this host" if file is None else f"it can't be loaded: {error}")
+        # The loader passes over a file for another processor as if it were not there.
+        hint = (
+            ", though it is there: is it for another processor?"
+            if str(error).startswith(f"{file}: cannot open")
+            else ""
+        )
+        say(error="there is no libnccl on this host" if file is None else f"it can't be loaded: {error}{hint}")
         return None
     if file is None:
         say(library=mapped())

@@ -144,6 +144,13 @@ class TestWhichLibrary:
         answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": str(tmp_path)})
         assert answer["error"].startswith("it can't be loaded: ")
 
+    def test_one_for_another_processor_is_told(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
+        elf = bytearray(Path(sys.executable).resolve().read_bytes()[:4096])
+        elf[18:20] = b"\xf3\x00"  # e_machine: RISC-V
+        packaged(tmp_path).write_bytes(elf)
+        answer = ncclask.ask(str(bare), {**env, "PYTHONPATH": str(tmp_path)})
+        assert answer["error"].endswith("though it is there: is it for another processor?")
+
     def test_the_one_beside_torch_goes_before_the_others(self, tmp_path: Path, bare: Path, env: dict[str, str]) -> None:
         for place in ("first", "with-torch"):
             packaged(tmp_path / place).write_text("")
