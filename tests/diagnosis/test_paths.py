@@ -76,7 +76,8 @@ class TestPorts:
         assert (
             "TCP port 40000, 50001 of eth1 10.0.0.1 does not answer a, though port 22, 29500 passes" in problem.message
         )
-        assert "on b:  ufw allow from 10.0.0.0 " in problem.fix
+        assert "on b, by the firewall that is there:" in problem.fix
+        assert "ufw allow from 10.0.0.0\n" in problem.fix
 
     def test_once_for_all_who_ask(self) -> None:
         found = problems(path(0, 1, blocked=(40000,)), path(2, 1, blocked=(40001,)))
