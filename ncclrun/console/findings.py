@@ -11,7 +11,7 @@ from ncclrun.console.notes import Note, problem
 from ncclrun.console.words import about
 from ncclrun.model.words import listed
 
-_ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
+ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
 """IPv4 or IPv6, as it stands in a sentence."""
 NAMED = 8
 """Names of the others."""
@@ -39,8 +39,8 @@ class Finding:
 
         Which address an error is about is never left out.
         """
-        text = _ADDRESS.sub("…", self._nameless(self.text)) if self.level == "warning" else self._nameless(self.text)
-        return self.level, text, _ADDRESS.sub("…", self._nameless(self.fix))
+        text = ADDRESS.sub("…", self._nameless(self.text)) if self.level == "warning" else self._nameless(self.text)
+        return self.level, text, ADDRESS.sub("…", self._nameless(self.fix))
 
     def _nameless(self, text: str) -> str:
         own = "|".join(re.escape(name) for name in (self.node, self.host, self.hostname) if name)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
+from ncclrun.console.kinds import ORDER, kinds
 from ncclrun.console.leftout import left_out_text, split
 from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import TROUBLED, Seen
@@ -24,7 +25,6 @@ KINDS = 20
 LABEL = 9
 """Columns in front of what it comes to."""
 
-_ORDER = {"chosen": 0, "usable": 1, "rejected": 2}
 _STYLES = {"chosen": "bold green", "usable": "", "rejected": "dim"}
 _HEADS = ("", "node", "interface", "address", "verdict", "reason")
 
@@ -47,7 +47,7 @@ def candidates_text(candidates: Sequence[Judged], width: int | None) -> str:
 
     What every host has and none reaches another by stands in one line below them.
     """
-    rows, folded = split(sorted(candidates, key=lambda row: (row.node_rank, _ORDER[row.verdict])))
+    rows, folded = split(sorted(candidates, key=lambda row: (row.node_rank, ORDER[row.verdict])))
     nodes = len({row.node_rank for row in candidates})
     left_out = _left_out(folded, nodes, width)
     if nodes <= FEW_NODES:
@@ -58,7 +58,8 @@ def candidates_text(candidates: Sequence[Judged], width: int | None) -> str:
         text = _table([replace(row, reason="") for row in chosen], width) + f"all: {one_line(chosen[0].reason)}\n"
     elif chosen:
         text = _table(chosen, width)
-    return text + _kinds([row for row in rows if row.verdict != "chosen"], width) + left_out
+    others = _kinds(candidates, rows, width)
+    return text + "\n" * bool(text and others) + others + left_out
 
 
 def _left_out(rows: Sequence[Judged], nodes: int, width: int | None) -> str:
@@ -87,32 +88,29 @@ def _table(rows: Sequence[Judged], width: int | None) -> str:
     return table_text(_HEADS, cells, width=width, styles=[_STYLES[row.verdict] for row in rows])
 
 
-def _kinds(rows: Iterable[Judged], width: int | None) -> str:
-    """Candidates with the same interface and the same reason in one line, the most frequent first."""
-    kinds: dict[tuple[str, str, str], list[Judged]] = {}
-    for row in rows:
-        kinds.setdefault((row.verdict, row.interface, row.reason), []).append(row)
-    ordered = sorted(kinds.items(), key=lambda item: (_ORDER[item[0][0]], -len(item[1])))
-    cells = [
-        [interface, _addresses(found), _where(found), verdict, reason]
-        for (verdict, interface, reason), found in ordered[:KINDS]
-    ]
-    if not cells:
+def _kinds(candidates: Sequence[Judged], rows: Sequence[Judged], width: int | None) -> str:
+    """What was not chosen, each kind in one line."""
+    found = kinds([row for row in rows if row.verdict != "chosen"], candidates)
+    if not found:
         return ""
-    styles = [_STYLES[verdict] for (verdict, _, _), _ in ordered[:KINDS]]
-    more = f"… and {count(len(ordered) - KINDS, 'kind')} more\n" if len(ordered) > KINDS else ""
+    cells = [
+        [
+            listed(list(dict.fromkeys(row.interface for row in kind.rows)), 2),
+            _first([row.address for row in kind.rows]),
+            listed(kind.nodes) if len(kind.nodes) <= 2 else count(len(kind.nodes), "node"),
+            kind.rows[0].verdict,
+            kind.reason,
+        ]
+        for kind in found[:KINDS]
+    ]
+    styles = [_STYLES[kind.rows[0].verdict] for kind in found[:KINDS]]
+    more = f"… and {count(len(found) - KINDS, 'kind')} more\n" if len(found) > KINDS else ""
     heads = ("interface", "address", "on", "verdict", "reason")
-    return "\nnot chosen:\n" + table_text(heads, cells, width=width, styles=styles) + more
+    return "not chosen:\n" + table_text(heads, cells, width=width, styles=styles) + more
 
 
-def _addresses(rows: Sequence[Judged]) -> str:
-    different = list(dict.fromkeys(row.address for row in rows))
-    return different[0] if len(different) == 1 else f"{different[0]} …"
-
-
-def _where(rows: Sequence[Judged]) -> str:
-    nodes = list(dict.fromkeys(row.node for row in rows))
-    return listed(nodes) if len(nodes) <= 2 else count(len(nodes), "node")
+def _first(addresses: Sequence[str]) -> str:
+    return addresses[0] if len(set(addresses)) == 1 else f"{addresses[0]} …"
 
 
 # --- what it comes to
