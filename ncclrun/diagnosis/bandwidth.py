@@ -71,7 +71,14 @@ def suspects(rates: Rates) -> Suspects:
     slow = tuple(pair for pair, rate in sorted(rates.items()) if rate < SLOW * usual or not rate)
     every, bad = ([Counter(pair[way] for pair in pairs) for way in WAYS] for pairs in (rates, slow))
     sending, receiving = (frozenset(n for n in bad[way] if 2 * bad[way][n] > every[way][n]) for way in WAYS)
-    rest = tuple(pair for pair in slow if pair[SENDING] not in sending and pair[RECEIVING] not in receiving)
+    dead = [Counter(pair[way] for pair in slow if not rates[pair]) for way in WAYS]
+    # What fails for a node here and there is no slowness of its own.
+    rest = tuple(
+        pair
+        for pair in slow
+        if (pair[SENDING] not in sending and pair[RECEIVING] not in receiving)
+        or (not rates[pair] and all(2 * dead[way][pair[way]] <= every[way][pair[way]] for way in WAYS))
+    )
     return Suspects(usual, slow, (sending, receiving), rest)
 
 
@@ -148,7 +155,11 @@ class _Judge:
             return
         for node in sorted(bad[SENDING] | bad[RECEIVING]):
             yield self._node(node, [way for way in WAYS if node in bad[way]])
-        rest = [pair for pair in self._doubt.slow if not any(pair[way] in bad[way] for way in WAYS)]
+        rest = [
+            pair
+            for pair in self._doubt.slow
+            if not any(self._explains(node, way, pair) for way in WAYS for node in bad[way])
+        ]
         slow = [pair for pair in rest if pair in self._again and self._doubt.is_slow(self._again[pair])]
         sound = [pair for pair in rest if pair in self._again and pair not in slow]
         well = [{pair[way] for pair in sound} & self._doubt.nodes[way] for way in WAYS]
@@ -175,6 +186,11 @@ class _Judge:
         rates = self._rates(node, way)
         return bool(rates) and all(self._doubt.is_slow(rate) for rate in rates)
 
+    def _explains(self, node: int, way: int, pair: Pair) -> bool:
+        """Whether a bad node is what is wrong with a pair: not with one that fails while others of it are but slow."""
+        fails = self._again.get(pair) == 0 and max(self._rates(node, way), default=0.0) > 0
+        return pair[way] == node and not fails
+
     def _node(self, node: int, ways: list[int]) -> Verdict:
         name, best = self._names[node], {way: max(self._rates(node, way), default=0.0) for way in WAYS}
         told = " and ".join(f"{_speed(best[way])} {WORDS[way]}" for way in ways)
@@ -188,14 +204,18 @@ class _Judge:
 
     def _link(self, pairs: list[Pair]) -> Verdict:
         told = ", ".join(f"{self._arrow(pair)} {_speed(self._again[pair])}" for pair in pairs)
-        message = f"only the link is slow: {told}, twice; with others both ends are well ({self._usual} is usual)"
+        dead = not any(self._again[pair] for pair in pairs)
+        message = (
+            f"nothing comes through {', '.join(map(self._arrow, pairs))}, twice; with others something does at both ends"
+            if dead
+            else f"only the link is slow: {told}, twice; with others both ends are well ({self._usual} is usual)"
+        )
         one, other = sorted(pairs[0])
         ways = [
             f"ip route get {self._endpoints[there].address}  on {self._names[here]}"
             for here, there in ((one, other), (other, one))
         ]
         fix = f"look at what lies between these two alone:  {',  '.join(ways)},  and the switches"
-        dead = not any(self._again[pair] for pair in pairs)
         return Verdict(tuple(sorted(pairs[0])), _problem("slow_link", message, fix, dead=dead))
 
     def _unsteady(self, now: float) -> Verdict:

@@ -134,6 +134,13 @@ def test_a_link_that_is_slow_both_times_is_no_chance_though_others_of_its_end_we
     assert judged(3, first, again=some({(1, 0): 0.06})) == [("slow_link", (0, 1)), ("not_confirmed", (0, 2))]
 
 
+def test_a_pair_that_fails_is_told_beside_its_node_that_is_slow_with_others() -> None:
+    slow = some({(0, 1): 0.0, (0, 2): 3.0})
+    assert judged(3, slow) == [("slow_node", (0,)), ("slow_link", (0, 1))]
+    link = told(3, slow)[1].problem
+    assert (link.level, link.message.startswith("nothing comes through n0 → n1, twice")) == ("error", True)
+
+
 def test_where_most_are_slower_by_now_nobody_is_blamed_alone() -> None:
     (verdict,) = told(5, lambda a, b: 10.0 if (a + 1) % 5 == b else 4.0, again=lambda a, b: 3.0)
     assert (verdict.problem.code, verdict.nodes) == ("unsteady", (0, 1, 2, 3, 4))
