@@ -22,9 +22,9 @@ nothing else there. The field `event` says which of the following it is. The sch
 
 `resolve` tells what the nodes proved in this order: `connecting`, `connected`, then `probing`, `links` and `probed`, a
 `candidate` for each address, a `network` for each node (or an `error` where there is none), `path`, `nccl`, `warning`,
-`written`. `ping` does the same; with `--bandwidth`, a `bandwidth` for each measurement follows, and a `ping` row for
-each node comes last (of one that can't be reached, at once). Of two `candidate` rows for one address the later one
-counts: the choice among those nodes that are left without the ones that can't be joined.
+`written`. `ping` does the same; with `--bandwidth`, a `measuring` for each round and a `bandwidth` for each measurement
+follow, and a `ping` row for each node comes last (of one that can't be reached, at once). Of two `candidate` rows for
+one address the later one counts: the choice among those nodes that are left without the ones that can't be joined.
 
 - Times are seconds of Unix time, durations seconds, sizes bytes; all are numbers. `since` is on this machine's clock,
   the `time` of a log line on the node's.

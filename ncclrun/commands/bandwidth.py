@@ -13,7 +13,7 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Survey
 from ncclrun.diagnosis.bandwidth import Pair, retests, verdicts
 from ncclrun.model.errors import HostError, NcclrunError
-from ncclrun.model.events import Event, Transferred, Warn
+from ncclrun.model.events import Event, Measuring, Transferred, Warn
 from ncclrun.model.network import Transfer
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.tournament import rounds
@@ -46,10 +46,12 @@ class Measurement:
         self._seconds = seconds
         self._streams = streams
 
-    def run(self, plan: Sequence[Sequence[Pair]]) -> Iterator[Transferred]:
+    def run(self, plan: Sequence[Sequence[Pair]]) -> Iterator[Event]:
         """Measures these rounds, all pairs of one at once, first one way and then the other. Raises Interrupted."""
+        last = self.rounds + len(plan)
         for pairs in plan:
             self.rounds += 1
+            yield Measuring(round=self.rounds, rounds=last, pairs=len(pairs))
             for ways in (pairs, [(receiver, sender) for sender, receiver in pairs]):
                 yield from self._at_once(ways)
 
@@ -116,6 +118,8 @@ def measure_again(measurement: Measurement) -> Generator[Event, None, tuple[Find
     again = dict(measurement.rates)
     measurement.rates = {**first, **again}
     survey = measurement.survey
+    # What failed since a node was lost is no fault of its partners; the loss is told elsewhere.
+    first, again = ({p: rate for p, rate in rates.items() if not survey.failed.keys() & p} for rates in (first, again))
     names = [one.node.name for one in survey.participants]
     return tuple(
         Finding(survey.ranks[place], verdict.problem)

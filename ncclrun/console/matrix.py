@@ -241,7 +241,9 @@ def _speeds(seen: Seen, pairs: Sequence[Pair], width: int | None) -> str:
         for pair in measured[: min(FEW, max(3, len(slow)))]
     ]
     styles = ["yellow" if pair in slow else "" for pair in measured[: len(rows)]]
-    head = f"\n{speed(usual)} Gbit/s is usual; the slowest of {count(len(measured), 'pair')}:\n"
+    well = not slow and len(measured) == _tried(pairs)
+    all_well = f", no node or link is slow (below {100 * SLOW:.0f} % of it)" if well else ""
+    head = f"\n{speed(usual)} Gbit/s is usual{all_well}; the slowest of {count(len(measured), 'pair')}:\n"
     return head + table_text(("from", "", "to", "throughput", ""), rows, width=width, styles=styles)
 
 

@@ -15,7 +15,7 @@ from ncclrun.console.markup import block_of, table_of, text_of
 from ncclrun.console.matrix import SYMBOLS
 from ncclrun.console.metrics import Metric, metrics
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
-from ncclrun.console.resolved import conclusion_lines
+from ncclrun.console.resolved import conclusion_lines, probed_words
 from ncclrun.console.sanitize import one_line
 from ncclrun.console.words import count, duration, moment, shell_word, speed
 from ncclrun.model.errors import UsageError
@@ -116,8 +116,7 @@ def _summary(seen: Seen, pairs: Sequence[Pair]) -> str:
     bad = [pair for pair in tried if pair.state in TROUBLED]
     said = [("pairs", f"{len(tried) - len(bad)} of {len(tried)} are well")] if tried else []
     for probed in seen.probed:
-        made = f"{probed.reached} of {count(probed.connections, 'connection')} made in {duration(probed.seconds)}"
-        said.append(("probed", f"{probed.scheme}: {made}"))
+        said.append(("probed", f"{probed.scheme}: {probed_words(probed)}"))
     said += conclusion_lines(seen)
     items = "".join(f"<dt>{text_of(name)}</dt><dd>{text_of(words)}</dd>" for name, words in said)
     return f"<dl>{items}</dl>" if items else ""

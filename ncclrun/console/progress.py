@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ncclrun.console.findings import Finding, notes
 from ncclrun.console.notes import Note, problem
-from ncclrun.console.resolved import nccl_words
+from ncclrun.console.resolved import nccl_words, probed_words
 from ncclrun.console.stages import NetworkStages
 from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, place, size
 from ncclrun.model.events import (
@@ -185,9 +185,8 @@ class Progress:
         self._probed.append(event)
         if self._nodes:
             return []
-        made = f"{event.reached} of {count(event.connections, 'connection')} made in {duration(event.seconds)}"
         pairs = f"{count(event.pairs, 'pair')} of {count(event.nodes, 'node')}"
-        return [Note("info", f"network: {pairs} probed ({event.scheme}), {made}")]
+        return [Note("info", f"network: {pairs} probed ({event.scheme}) by {probed_words(event)}")]
 
     def _asked(self, event: NcclSays) -> list[Note]:
         """Told by itself when the plan stands already."""

@@ -13,8 +13,8 @@ from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import TROUBLED, Seen
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count
-from ncclrun.model.events import Judged, NcclSays, Resolved
+from ncclrun.console.words import count, duration
+from ncclrun.model.events import Judged, NcclSays, Probed, Resolved
 from ncclrun.model.network import Path
 from ncclrun.model.words import listed
 
@@ -22,6 +22,7 @@ FEW_NODES = 8
 """Of more nodes only the chosen addresses have a row each."""
 KINDS = 20
 """Lines on what was not chosen then."""
+UNASKED = "was not asked"
 LABEL = 9
 """Columns in front of what it comes to."""
 
@@ -116,6 +117,12 @@ def _first(addresses: Sequence[str]) -> str:
 # --- what it comes to
 
 
+def probed_words(event: Probed) -> str:
+    """``72 attempts in 3.5 s``. How many failed is not told: most addresses of a sound host lead nowhere."""
+    silent = ", none of them answered" if event.connections and not event.reached else ""
+    return f"{count(event.connections, 'attempt')} in {duration(event.seconds)}{silent}"
+
+
 def conclusion_lines(seen: Seen) -> list[tuple[str, str]]:
     """What it is about, and a sentence: why, RDMA, paths and NCCL, as far as they are known."""
     return [
@@ -187,7 +194,10 @@ def _paths(paths: Sequence[Path]) -> list[str]:
 
 
 def nccl_words(says: Mapping[int, NcclSays], resolved: Mapping[int, Resolved], total: int) -> list[str]:
-    """``2.27.5 agrees on all 3 nodes``, ``2.27.5 would use eth0 10.0.0.5 on b, not eth1``: nodes alike in one line."""
+    """``2.27.5 agrees on all 3 nodes``, ``2.27.5 would use eth0 10.0.0.5 on b, not eth1``: nodes alike in one line.
+
+    Where none of several could be asked that is said: ``was asked on none of the 3 nodes: there is no libnccl``.
+    """
     groups: dict[str, list[str]] = {}
     for rank, event in sorted(says.items()):
         answer = event.answer
@@ -195,7 +205,7 @@ def nccl_words(says: Mapping[int, NcclSays], resolved: Mapping[int, Resolved], t
         if event.agrees:
             words = f"{version}agrees {{on}}"
         elif event.agrees is None:
-            words = f"was not asked {{on}}: {answer.error or 'no libnccl there'}"
+            words = f"{UNASKED} {{on}}: {answer.error or 'no libnccl there'}"
         elif answer.interface or answer.address:
             plan = resolved.get(rank)
             instead = f", not {plan.interface} {plan.address}".rstrip() if plan else ""
@@ -203,4 +213,10 @@ def nccl_words(says: Mapping[int, NcclSays], resolved: Mapping[int, Resolved], t
         else:
             words = f"{version}fails {{on}}: {answer.error or 'it names no interface'}"
         groups.setdefault(words, []).append(event.node)
-    return [words.replace("{on}", _on(nodes, total)) for words, nodes in groups.items()]
+    return [_placed(words, nodes, total) for words, nodes in groups.items()]
+
+
+def _placed(words: str, nodes: Sequence[str], total: int) -> str:
+    if words.startswith(UNASKED) and len(nodes) == total > 1:
+        return words.replace(f"{UNASKED} {{on}}", f"was asked on none of the {total} nodes")
+    return words.replace("{on}", _on(nodes, total))

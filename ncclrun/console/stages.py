@@ -13,6 +13,7 @@ from ncclrun.model.events import (
     Event,
     Failure,
     Linked,
+    Measuring,
     Pinged,
     Probed,
     Probing,
@@ -43,8 +44,9 @@ class NetworkStages:
         self._there: list[str] = []
         """Those that have."""
         self._probing: Probing | None = None
-        self._tried = 0
-        """Attempts that are told."""
+        self._tried: set[str] = set()
+        """Nodes that are through with their attempts: each tells all of its own at once."""
+        self._measuring: Measuring | None = None
         self._transfers: list[Transferred] = []
 
     def add(self, event: Event) -> None:
@@ -57,20 +59,22 @@ class NetworkStages:
         elif isinstance(event, (Connected, Unreachable, Pinged)) and self._stage == "connecting":
             self._heard(event)
         elif isinstance(event, Probing):
-            self._probing, self._tried = event, 0
+            self._probing, self._tried = event, set()
             self._enter("probing")
         elif isinstance(event, Linked):
-            self._tried += len(event.links)
+            self._tried.add(event.node)
         elif isinstance(event, Resolved) and not self._launch:
             self._enter("confirming")
+        elif isinstance(event, Measuring):
+            self._measuring = event
+            self._enter("bandwidth")
         elif isinstance(event, Transferred):
             self._transfers.append(event)
-            self._enter("bandwidth")
         elif isinstance(event, (Probed, Pinged, Failure, Ended)):
             self._enter("")
 
     def live(self) -> str:
-        """``trying 36 connections between 3 nodes (2 s): 12 done``; "" for nothing.
+        """``trying 36 connections between 3 nodes (2 s): 1 of 3 nodes done``; "" for nothing.
 
         The time stands before what a narrow terminal may cut off.
         """
@@ -105,15 +109,19 @@ class NetworkStages:
         if self._probing is None:
             return "", ""
         what = f"{count(self._probing.connections, 'connection')} between {count(self._probing.nodes, 'node')}"
-        kind = "" if self._probing.scheme == ALL_PAIRS else f"{self._probing.scheme}; "
-        return f"trying {what}", f": {kind}{self._tried} done"
+        kind = [] if self._probing.scheme == ALL_PAIRS else [self._probing.scheme]
+        done = [f"{len(self._tried)} of {count(self._probing.nodes, 'node')} done"] if self._tried else []
+        more = "; ".join([*kind, *done])
+        return f"trying {what}", f": {more}" if more else ""
 
     def _bandwidth(self) -> tuple[str, str]:
-        """``bandwidth: round 3 (7 s), 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s``."""
+        """``bandwidth: round 3 of 7 (7 s), 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s``."""
+        if self._measuring is None:
+            return "", ""
         done = [(event.gbits, event) for event in self._transfers if event.gbits is not None]
         slowest = ""
         if done:
             gbits, event = min(done, key=lambda pair: pair[0])
             slowest = f", {event.node} -> {event.peer} the slowest at {speed(gbits)} Gbit/s"
-        measured = count(len(self._transfers), "pair")
-        return f"bandwidth: round {self._transfers[-1].round}", f", {measured} measured{slowest}"
+        measured = f", {count(len(self._transfers), 'pair')} measured" if self._transfers else ""
+        return f"bandwidth: round {self._measuring.round} of {self._measuring.rounds}", f"{measured}{slowest}"

@@ -152,6 +152,17 @@ class NcclSays:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Measuring:
+    """A round of `ping --bandwidth` begins: ``pairs`` of nodes at once, first one way and then the other."""
+
+    event: ClassVar[str] = "measuring"
+    round: int
+    rounds: int
+    """How many there are, as far as is known: `--deep` adds some."""
+    pairs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Transferred:
     """A measured throughput between two nodes (`ping --bandwidth`); ``error`` says why there is none."""
 
@@ -403,6 +414,7 @@ Event = (
     | Judged
     | PathFound
     | NcclSays
+    | Measuring
     | Transferred
     | Written
 )

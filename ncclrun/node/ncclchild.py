@@ -104,7 +104,7 @@ def load() -> ctypes.CDLL | None:
             if str(error).startswith(f"{file}: cannot open")
             else ""
         )
-        say(error="there is no libnccl on this host" if file is None else f"it can't be loaded: {error}{hint}")
+        say(error="there is no libnccl" if file is None else f"it can't be loaded: {error}{hint}")
         return None
     if file is None:
         say(library=mapped())

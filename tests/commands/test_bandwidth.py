@@ -14,7 +14,7 @@ from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Listeners, Participant, Survey
 from ncclrun.model.errors import NodeRefused
-from ncclrun.model.events import Event, Transferred, Warn
+from ncclrun.model.events import Event, Measuring, Transferred, Warn
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fake import FakeNode, FakeTransport, Request
 from ncclrun.transport.fleet import connect_all
@@ -101,6 +101,14 @@ def test_every_pair_is_measured_both_ways_and_a_node_is_in_one_pair_a_round() ->
         assert sorted((b, a) for a, b in back) == sorted(once)
         assert len({name for pair in once for name in pair}) == 2 * len(once) == 4
     assert {(row[0], row[3]) for row in rows} == {(f"n{a}", 1.0 + a) for a in range(5)}
+
+
+def test_a_round_is_told_before_it_is_measured() -> None:
+    with Lab(4, lambda a, b: 1.0).open() as measurement:
+        events = list(measure(measurement))
+    assert isinstance(events[0], Measuring)
+    rounds = [event for event in events if isinstance(event, Measuring)]
+    assert [(event.round, event.rounds, event.pairs) for event in rounds] == [(1, 3, 2), (2, 3, 2), (3, 3, 2)]
 
 
 def test_a_node_is_asked_for_the_chosen_addresses_of_both_ends() -> None:

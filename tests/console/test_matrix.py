@@ -67,6 +67,13 @@ class TestThroughput:
         assert lines[6] == "94 Gbit/s is usual; the slowest of 2 pairs:"
         assert lines[8].split() == ["gpu1", "->", "gpu0", "0.94", "Gbit/s", "1", "%", "of", "the", "usual"]
 
+    def test_is_said_to_be_well_where_nothing_is_slow_and_all_was_measured(self) -> None:
+        lines = shown(*linked(2), *resolved(2), transfer(0, 1, 94.2), transfer(1, 0, 93))
+        assert lines[6] == "94 Gbit/s is usual, no node or link is slow (below 50 % of it); the slowest of 2 pairs:"
+        for other in (transfer(1, 0, None, "reset"), path(0, 1)):
+            lines = shown(*linked(2), *resolved(2), transfer(0, 1, 94.2), other)
+            assert not any("no node or link" in line for line in lines)
+
     def test_that_is_slow_is_coloured(self) -> None:
         text = matrix_text(Seen([*linked(2), *resolved(2), transfer(0, 1, 94.2), transfer(1, 0, 0.94)]), 80)
         assert "\x1b[32m94\x1b[0m" in text

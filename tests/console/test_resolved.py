@@ -135,8 +135,20 @@ class TestConclusion:
         ((_, words),) = conclusion_lines(Seen(events))
         assert words == "9000 bytes fit through on 1 pair; nothing passes any more on 1 pair"
 
+    def test_says_where_nccl_could_be_asked_nowhere(self) -> None:
+        unasked = [says(rank, None, version="", error="there is no libnccl") for rank in range(3)]
+        assert conclusion_lines(Seen([*linked(3), *unasked])) == [
+            ("NCCL", "was asked on none of the 3 nodes: there is no libnccl")
+        ]
+
 
 class TestResolve:
+    def test_tells_how_many_failed_only_where_all_did(self) -> None:
+        _, err = plain(*linked(2, {pair: (link(*pair, "timeout"),) for pair in ((0, 1), (1, 0))}), FAILURE, END)
+        assert err.startswith(
+            "ncclrun: network: 2 pairs of 2 nodes probed (all pairs) by 2 attempts in 0.10 s, none of"
+        )
+
     def test_shows_the_matrix_only_when_something_is_wrong(self) -> None:
         well = [*linked(2), *judged(2), *resolved(2)]
         assert "connect times" not in resolved_text(Seen(well), None)
@@ -163,7 +175,7 @@ class TestResolve:
         out, err = plain(*linked(2), *judged(2), *resolved(2), Warn(text="beware"), END)
         assert out.startswith("   node  interface")
         assert err.splitlines() == [
-            "ncclrun: network: 2 pairs of 2 nodes probed (all pairs), 2 of 2 connections made in 0.10 s",
+            "ncclrun: network: 2 pairs of 2 nodes probed (all pairs) by 2 attempts in 0.10 s",
             "warning: beware",
             "ncclrun: the network is proven after 1 s, exit code 0",
         ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ncclrun.console.progress import Progress
-from ncclrun.model.events import Connecting, Ended, Event, Failure, Probing, RunCreated, Unreachable
+from ncclrun.model.events import Connecting, Ended, Event, Failure, Measuring, Probing, RunCreated, Unreachable
 from tests.console.networks import linked, name, resolved, transfer
 from tests.console.samples import pinged
 
@@ -59,15 +59,15 @@ def test_asks_nobody_where_nobody_answers() -> None:
 
 def test_counts_what_was_tried() -> None:
     line = Line()
-    assert line.after(CALLING, *CONNECTED, PROBING) == "trying 6 connections between 3 nodes (0 s): 0 done"
-    assert line.after(*LINKED[:2]) == "trying 6 connections between 3 nodes (2 s): 4 done"
+    assert line.after(CALLING, *CONNECTED, PROBING) == "trying 6 connections between 3 nodes (0 s)"
+    assert line.after(*LINKED[:2]) == "trying 6 connections between 3 nodes (2 s): 2 of 3 nodes done"
     assert line.after(LINKED[2], PROBED) == ""
 
 
 def test_says_which_pairs_are_tried_where_that_is_not_all() -> None:
     again = Probing(nodes=3, pairs=2, connections=4, scheme="what gave no answer, for 6 s")
     assert Line().after(PROBING, *LINKED, PROBED, again) == (
-        "trying 4 connections between 3 nodes (0 s): what gave no answer, for 6 s; 0 done"
+        "trying 4 connections between 3 nodes (0 s): what gave no answer, for 6 s"
     )
 
 
@@ -81,15 +81,20 @@ def test_a_launch_says_that_it_probes_and_then_goes_on() -> None:
     line = Line()
     run = RunCreated(run_id="r", cluster="lab", directory="/r", nnodes=3, nodes=(name(0), name(1), name(2)))
     assert line.after(run, *CONNECTED).startswith("asking gpu0")
-    assert line.after(PROBING, *LINKED) == "trying 6 connections between 3 nodes (3 s): 6 done"
+    assert line.after(PROBING, *LINKED) == "trying 6 connections between 3 nodes (3 s): 3 of 3 nodes done"
     assert line.after(PROBED, *resolved(3)).startswith("preparing 0/3")
 
 
 def test_a_measurement_shows_how_far_it_is() -> None:
     line = Line()
-    shown = line.after(transfer(0, 1, 9.4), transfer(1, 0, 0.94, number=2), transfer(0, 2, None, "lost", number=2))
-    assert shown == "bandwidth: round 2 (2 s), 3 pairs measured, gpu1 -> gpu0 the slowest at 0.94 Gbit/s"
-    assert line.notes == []
+    line.after(PROBED, *resolved(3))
+    assert line.after(Measuring(round=1, rounds=3, pairs=1)) == "bandwidth: round 1 of 3 (0 s)"
+    second = Measuring(round=2, rounds=3, pairs=1)
+    shown = line.after(
+        transfer(0, 1, 9.4), second, transfer(1, 0, 0.94, number=2), transfer(0, 2, None, "lost", number=2)
+    )
+    assert shown == "bandwidth: round 2 of 3 (4 s), 3 pairs measured, gpu1 -> gpu0 the slowest at 0.94 Gbit/s"
+    assert line.notes[1:] == []  # what was probed alone
 
 
 @pytest.mark.parametrize("last", [END, pinged(0), Failure(message="no network", fix="cable", exit_code=3)])
