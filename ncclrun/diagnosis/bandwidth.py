@@ -206,7 +206,7 @@ class _Judge:
         told = ", ".join(f"{self._arrow(pair)} {_speed(self._again[pair])}" for pair in pairs)
         dead = not any(self._again[pair] for pair in pairs)
         message = (
-            f"nothing comes through {', '.join(map(self._arrow, pairs))}, twice; with others something does at both ends"
+            f"nothing comes through {', '.join(map(self._arrow, pairs))}, twice; with others something does"
             if dead
             else f"only the link is slow: {told}, twice; with others both ends are well ({self._usual} is usual)"
         )
