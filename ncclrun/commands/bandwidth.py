@@ -13,9 +13,10 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Survey
 from ncclrun.diagnosis.bandwidth import Pair, retests, verdicts
 from ncclrun.model.errors import HostError, NcclrunError
-from ncclrun.model.events import Event, Measuring, Transferred, Warn
+from ncclrun.model.events import Event, Measuring, Problem, Transferred, Warn
 from ncclrun.model.network import Transfer
 from ncclrun.model.plan import Endpoint
+from ncclrun.model.words import listed
 from ncclrun.planning.tournament import rounds
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -105,6 +106,23 @@ def measure(measurement: Measurement) -> Iterator[Event]:
         yield Warn(text="bandwidth is not measured: all nodes are the same machine")
         return
     yield from measurement.run(rounds(len(measurement.survey.participants)))
+
+
+def failures(measurement: Measurement) -> tuple[Finding, ...]:
+    """Who sent and nothing of it came through, as errors: of the first measurement alone it can't be told why."""
+    survey = measurement.survey
+    peers: dict[int, list[str]] = {}
+    for (sender, receiver), rate in sorted(measurement.rates.items()):
+        if not rate and not survey.failed.keys() & {sender, receiver}:
+            peers.setdefault(sender, []).append(survey.participants[receiver].node.name)
+    fix = "see the pairs' reasons above; ncclrun ping --deep tells whether it is a node or a link"
+    return tuple(
+        Finding(
+            survey.ranks[sender],
+            Problem(code="no_transfer", message=f"nothing that it sent to {listed(names)} came through", fix=fix),
+        )
+        for sender, names in peers.items()
+    )
 
 
 def measure_again(measurement: Measurement) -> Generator[Event, None, tuple[Finding, ...]]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ncclrun.commands.bandwidth import Measurement, measure, measure_again
+from ncclrun.commands.bandwidth import Measurement, failures, measure, measure_again
 from ncclrun.commands.control import Control
 from ncclrun.commands.findings import Finding, problem_of
 from ncclrun.commands.settling import judged, settle
@@ -147,6 +147,8 @@ class Ping:
         yield from measure(measurement)
         if wanted.deep:
             self._take((yield from measure_again(measurement)))
+        else:
+            self._take(failures(measurement))
 
     def _take(self, findings: tuple[Finding, ...]) -> None:
         for finding in findings:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ncclrun.commands.bandwidth import Measurement, measure, measure_again
+from ncclrun.commands.bandwidth import Measurement, failures, measure, measure_again
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Listeners, Participant, Survey
@@ -160,8 +160,18 @@ def test_a_node_that_is_lost_is_not_waited_for_in_every_round() -> None:
     with lab.open() as measurement:
         events = [event for event in measure(measurement) if isinstance(event, Transferred)]
         assert list(measurement.survey.failed) == [2]
+        assert failures(measurement) == ()
+        assert deep(measurement)[1] == ()
     assert [(event.node, bool(event.error)) for event in events if "n2" in (event.node, event.peer)][-1] == ("n2", True)
     assert {("n0", "n1"), ("n1", "n0")} <= {(event.node, event.peer) for event in events if not event.error}
+
+
+def test_without_a_second_look_a_transfer_that_fails_is_an_error_of_who_sent() -> None:
+    with Lab(3, lambda a, b: 0.0 if (a, b) == (1, 2) else 1.0).open() as measurement:
+        list(measure(measurement))
+        (finding,) = failures(measurement)
+        assert (finding.node_rank, finding.problem.level) == (RANKS[1], "error")
+        assert finding.problem.message == "nothing that it sent to n2 came through"
 
 
 def test_ctrl_c_ends_it_between_two_transfers() -> None:
