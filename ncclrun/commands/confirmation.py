@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,7 +14,7 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import judge
-from ncclrun.diagnosis.paths import path_problems
+from ncclrun.diagnosis.paths import End, path_problems
 from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Event, NcclSays, PathFound, Problem
 from ncclrun.model.network import Names, NcclAnswer, Path
@@ -76,10 +77,9 @@ class Confirmation:
             else:
                 yield self._take_nccl(at, answer)
         survey.control.check()
-        names = [one.node.name for one in survey.participants]
         # That nothing passes to a node which was lost meanwhile says nothing of the network.
         paths = [path for path in self._paths if path.peer not in survey.failed]
-        for at, problem in path_problems(names, self._endpoints, self._mtus(), paths):
+        for at, problem in path_problems(self._ends(), paths):
             self._find(at, problem)
         return tuple(sorted(self._findings, key=lambda finding: finding.node_rank))
 
@@ -125,6 +125,25 @@ class Confirmation:
             next(interface.mtu for interface in fact.interfaces if interface.name == endpoint.interface)
             for fact, endpoint in zip(self._survey.facts, self._endpoints, strict=True)
         ]
+
+    def _ends(self) -> list[End]:
+        survey, ends = self._survey, []
+        for at, endpoint in enumerate(self._endpoints):
+            own = [a for interface in survey.facts[at].interfaces for a in interface.addresses]
+            prefix = next(a.prefix for a in own if a.address == endpoint.address)
+            ends.append(
+                End(
+                    name=survey.nodes[at].name,
+                    interface=endpoint.interface,
+                    address=endpoint.address,
+                    mtu=self._mtus()[at],
+                    network=str(ip_network(f"{endpoint.address}/{prefix}", strict=False)),
+                    # The node opens the kernel's choice and other ports in turn.
+                    placed=frozenset(survey.listeners[at].extra.get(endpoint.address, ())[1::2]),
+                    finds_port=survey.ranks[at] == 0 and survey.nodes[at].launch.master_port == "auto",
+                )
+            )
+        return ends
 
     # --- names
 
