@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 
 from ncclrun.model.events import Judged
@@ -30,13 +30,17 @@ def split(rows: Sequence[Judged]) -> tuple[list[Judged], list[Judged]]:
     return shown, folded
 
 
-def left_out_text(rows: Sequence[Judged], nodes: int) -> str:
-    """``left out on all nodes: loopback (lo), IPv6 link-local (fe80::…), containers and VMs (docker0)``."""
+def left_out_text(rows: Sequence[Judged], nodes: int, shown: Iterable[Judged] = ()) -> str:
+    """``left out on all nodes: loopback (lo), IPv6 link-local (fe80::…), containers and VMs (docker0)``.
+
+    Of an interface that is among ``shown`` the address is named: ``loopback (::1)`` where lo was chosen.
+    """
     if not rows:
         return ""
+    seen = {row.interface for row in shown}
     where = " on all nodes" if len({row.node_rank for row in rows}) == nodes > 1 else ""
     kinds = [
-        f"{kind[0]} ({listed(_called(own, by_interface=kind[1]))})"
+        f"{kind[0]} ({listed(_called(own, seen, by_interface=kind[1]))})"
         for kind in KINDS
         if (own := [row for row in rows if _kind(row) == kind])
     ]
@@ -52,5 +56,7 @@ def _kind(row: Judged) -> Kind | None:
     return CONTAINERS if CONTAINER_BRIDGE.match(row.interface) else None
 
 
-def _called(rows: Iterable[Judged], *, by_interface: bool) -> list[str]:
-    return list(dict.fromkeys(row.interface for row in rows)) if by_interface else ["fe80::…"]
+def _called(rows: Iterable[Judged], seen: Set[str], *, by_interface: bool) -> list[str]:
+    if not by_interface:
+        return ["fe80::…"]
+    return list(dict.fromkeys(row.address if row.interface in seen else row.interface for row in rows))

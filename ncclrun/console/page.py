@@ -133,7 +133,7 @@ def _worst(seen: Seen, pairs: Sequence[Pair]) -> str:
             seen.name(pair.node_rank),
             seen.name(pair.peer),
             SYMBOLS[pair.state][0] if pair.state != "ok" else "",
-            pair.words,
+            pair.words if pair.state != "ok" else "",  # what there is to say of a sound pair has columns of its own
             (pair.link.source or pair.link.local) if pair.link is not None else "",
             ", ".join(pair.addresses),
             moment(pair.seconds) if pair.seconds is not None else "",
@@ -183,7 +183,7 @@ def _candidates(seen: Seen) -> str:
     text = f"<details{opened}><summary><h2>{count(len(rows), 'candidate')}</h2></summary>{_judged(rows)}</details>"
     if not folded:
         return text
-    left_out = left_out_text(folded, len({row.node_rank for row in seen.candidates}))
+    left_out = left_out_text(folded, len({row.node_rank for row in seen.candidates}), rows)
     return f"{text}<details><summary>{text_of(left_out)}</summary>{_judged(folded)}</details>"
 
 

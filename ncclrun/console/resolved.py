@@ -50,7 +50,7 @@ def candidates_text(candidates: Sequence[Judged], width: int | None) -> str:
     """
     rows, folded = split(sorted(candidates, key=lambda row: (row.node_rank, ORDER[row.verdict])))
     nodes = len({row.node_rank for row in candidates})
-    left_out = _left_out(folded, nodes, width)
+    left_out = _left_out(left_out_text(folded, nodes, rows), width)
     if nodes <= FEW_NODES:
         return (_table(rows, width) if rows else "") + left_out
     chosen = [row for row in rows if row.verdict == "chosen"]
@@ -63,8 +63,8 @@ def candidates_text(candidates: Sequence[Judged], width: int | None) -> str:
     return text + "\n" * bool(text and others) + others + left_out
 
 
-def _left_out(rows: Sequence[Judged], nodes: int, width: int | None) -> str:
-    text = one_line(left_out_text(rows, nodes))
+def _left_out(said: str, width: int | None) -> str:
+    text = one_line(said)
     if width is None or not text:
         return text + "\n" * bool(text)
     return "".join(f"\x1b[2m{line}{RESET}\n" for line in wrap(text, max(20, width)))

@@ -51,6 +51,13 @@ def test_what_was_chosen_has_a_row() -> None:
     assert split(chosen) == (chosen, [])
 
 
+def test_an_interface_that_is_shown_is_not_said_to_be_left_out() -> None:
+    shown, folded = split([row("lo", "127.0.0.1", verdict="chosen"), row("lo", "::1"), row("docker0", "172.17.0.1")])
+    assert left_out_text(folded, 1, shown) == "left out: loopback (::1), containers and VMs (docker0)"
+    text = candidates_text([*shown, *folded], None)
+    assert text.endswith("left out: loopback (::1), containers and VMs (docker0)\n")
+
+
 def test_what_somebody_wished_for_has_a_row() -> None:
     wanted = row("docker0", "172.17.0.1", reason="interface has no carrier")
     against = "not the interface docker0 that the cluster file wants"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ncclrun.console.notes import Note, render
 
 LONG = "word " * 30
@@ -22,6 +24,20 @@ def test_a_line_that_stands_further_in_folds_there() -> None:
 
 def test_a_fix_is_one_line_to_be_copied() -> None:
     assert render([Note("fix", LONG)], colors=False, width=40) == f"  fix: {LONG}\n"
+
+
+COMMANDS = "on gpu1:\n  sudo ufw allow from 10.0.0.0/24\n  " + LONG
+
+
+@pytest.mark.parametrize("width", [None, 40])
+def test_a_fix_of_several_lines_is_a_block_to_be_copied(width: int | None) -> None:
+    lines = render([Note("fix", COMMANDS), Note("more", "the same on gpu2")], colors=False, width=width).splitlines()
+    assert lines == [
+        "  fix: on gpu1:",
+        f"{' ' * 9}sudo ufw allow from 10.0.0.0/24",
+        f"{' ' * 9}{LONG}",
+        f"{' ' * 7}the same on gpu2",
+    ]
 
 
 def test_columns_that_fit_keep_their_spaces() -> None:

@@ -113,6 +113,17 @@ class TestWhatIsOnIt:
         page = Read(render_page("lab", [Failure(message="no\n  table", fix="mend", exit_code=3), END]))
         assert page.json()["pairs"] == []
 
+    def test_a_fix_of_several_lines_keeps_them(self) -> None:
+        fix = "on gpu1:\n  sudo ufw allow from 10.0.0.0/24\n  sudo ufw reload"
+        assert f"<code>{fix}</code>" in render_page("lab", network(2, None, Warn(text="shut", fix=fix, node="gpu1")))
+
+    def test_what_there_is_to_say_of_a_sound_pair_is_said_once(self) -> None:
+        assert "what" not in Read(render_page("lab", network(2))).cells
+        odd = {(0, 1): (link(0, 1, "timeout"),)}
+        page = Read(render_page("lab", [*linked(3, odd), *judged(3), *resolved(3)]))
+        assert "what" in page.cells
+        assert not any("connected in" in cell for cell in page.cells)
+
     def test_it_asks_nothing_of_a_network(self) -> None:
         text = render_page("ping", network())
         page = Read(text)
