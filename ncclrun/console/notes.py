@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
@@ -18,6 +19,9 @@ _HEADS: dict[Level, tuple[str, str]] = {
     "fix": ("  fix: ", "\x1b[1m"),
     "more": ("       ", ""),
 }
+_GAP = re.compile(r" {2,}(?=\S)")
+COLUMNS, ROOM = 2, 0.7
+"""An indented line with so many gaps is a row; its last column folds where it begins within so much of the width."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,12 @@ def _lines(note: Note, colors: bool, width: int | None) -> str:
 
 
 def _folded(line: str, width: int) -> list[str]:
-    """A line that fits stays as it is, with all its spaces; else what follows stands as far in as its beginning."""
+    """A line that fits stays as it is, with all its spaces; else what follows stands as far in as its beginning, or
+    below the last column of a table's row."""
     if len(line) <= width:
         return [line]
-    indent = " " * (len(line) - len(line.lstrip(" ")))
+    begun = len(line) - len(line.lstrip(" "))
+    columns = [gap.end() for gap in _GAP.finditer(line, begun)]
+    row = begun and len(columns) >= COLUMNS and columns[-1] <= width * ROOM
+    indent = " " * (columns[-1] if row else begun)
     return wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]

@@ -26,6 +26,22 @@ def test_a_fix_is_one_line_to_be_copied() -> None:
     assert render([Note("fix", LONG)], colors=False, width=40) == f"  fix: {LONG}\n"
 
 
+def test_a_row_of_a_table_folds_below_its_last_column() -> None:
+    table = f"all addresses:\n  gpu1   eth0  {LONG}\n  gpu12  ib0   {LONG}"
+    lines = render([Note("error", table)], colors=False, width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    inner = len("error:   gpu12  ib0   ")
+    assert {line[:inner].strip() for line in lines[1:]} == {"gpu1   eth0", "", "gpu12  ib0"}
+    assert {line[inner] for line in lines[1:]} == {"w"}
+
+
+def test_a_row_whose_last_column_has_no_room_folds_at_its_beginning() -> None:
+    line = f"  {'a' * 20}  {'b' * 10}  {LONG}"
+    lines = render([Note("error", f"x\n{line}")], colors=False, width=50).splitlines()
+    assert {line[:9] for line in lines[2:]} == {" " * 9}
+    assert lines[2][9] == "w"
+
+
 COMMANDS = "on gpu1:\n  sudo ufw allow from 10.0.0.0/24\n  " + LONG
 
 
