@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ncclrun.console.notes import Note, problem
-from ncclrun.console.words import about
+from ncclrun.console.words import about, bare
 from ncclrun.model.words import listed
 
 ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
@@ -34,6 +34,11 @@ class Finding:
         return about(self.node, self.text, self.host) if self.node else self.text
 
     @property
+    def bare(self) -> str:
+        """Without the node in front."""
+        return bare(self.text, self.node or "", self.host)
+
+    @property
     def kind(self) -> tuple[str, ...]:
         """Alike for nodes that differ by their names alone; of warnings and fixes by their addresses, too.
 
@@ -48,18 +53,29 @@ class Finding:
 
 
 Folded = tuple[Finding, list[Finding]]
-"""The first of its kind, and those of other nodes that are like it."""
+"""The first of its kind, with the names of all that have the very same, and those of other nodes that are like it."""
 
 
 def fold(findings: Iterable[Finding]) -> list[Folded]:
-    """The order is that of the first ones."""
+    """The order is that of the first ones.
+
+    Nodes with the very same are named in front: behind a fix they would read as if it were to be done on each.
+    """
     kinds: dict[tuple[str, ...], list[Finding]] = {}
     worded: dict[tuple[str, ...], tuple[str, ...]] = {}
     for finding in dict.fromkeys(findings):
         # The very same words are the same, whichever of the nodes that they name has them.
         kind = worded.setdefault((finding.level, finding.text, finding.fix), finding.kind)
         kinds.setdefault(kind, []).append(finding)
-    return [(alike[0], [other for other in alike[1:] if other.node]) for alike in kinds.values()]
+    return [_joined(alike[0], [other for other in alike[1:] if other.node]) for alike in kinds.values()]
+
+
+def _joined(first: Finding, others: list[Finding]) -> Folded:
+    same = [other for other in others if (other.bare, other.fix) == (first.bare, first.fix)]
+    if not first.node or not same:
+        return first, others
+    names = listed(list(dict.fromkeys([first.node, *(other.node or "" for other in same)])), NAMED)
+    return replace(first, node=names, text=first.bare, host=""), [other for other in others if other not in same]
 
 
 def notes(findings: Iterable[Finding]) -> list[Note]:
@@ -73,9 +89,9 @@ def notes(findings: Iterable[Finding]) -> list[Note]:
 
 
 def same_on(folded: Folded) -> str:
-    """``the same on gpu2, gpu3 and 12 more``, ``likewise on gpu2, gpu3: their own address and name``; "" for none."""
-    first, others = folded
+    """``likewise on gpu2, gpu3 and 12 more: their own address and name``; "" for none."""
+    _, others = folded
     nodes = listed([other.node for other in others if other.node], NAMED)
-    if not nodes or all(other.fix == first.fix for other in others):
-        return nodes and f"the same on {nodes}"
+    if not nodes:
+        return ""
     return f"likewise on {nodes}: {'their' if len(others) > 1 else 'its'} own address and name"

@@ -34,15 +34,20 @@ def test_of_many_the_others_are_named() -> None:
     ]
 
 
-def test_one_fix_for_all_is_the_same_on_all() -> None:
+def test_the_very_same_is_told_with_all_names_in_front() -> None:
     alike = [Finding("warning", node, "an old driver", "update it") for node in "abc"]
-    assert told(*alike)[2:] == [("more", "the same on b, c")]
+    assert told(*alike) == [("warning", "a, b, c: an old driver"), ("fix", "update it")]
 
 
 @pytest.mark.parametrize("level", ["warning", "error"])
 def test_what_names_both_ends_is_told_once(level: Literal["warning", "error"]) -> None:
     both = [Finding(level, node, "a → b 0.2 Gbit/s", "measure 10.0.0.1 again") for node in "ab"]
-    assert told(*both)[1:] == [("fix", "measure 10.0.0.1 again"), ("more", "the same on b")]
+    assert told(*both) == [(level, "a, b: a → b 0.2 Gbit/s"), ("fix", "measure 10.0.0.1 again")]
+
+
+def test_a_node_in_front_of_its_words_stands_there_once() -> None:
+    alike = [Finding("error", node, f"{node}: it is gone", "reboot it", host=f"10.0.0.{node}") for node in "12"]
+    assert told(*alike) == [("error", "1, 2: it is gone"), ("fix", "reboot it")]
 
 
 @pytest.mark.parametrize("address", ["10.77.0.{}", "fd00::{}", "2001:db8:0:1:2:3:4:{}", "::{}"])
