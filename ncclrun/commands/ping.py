@@ -115,7 +115,7 @@ class Ping:
                 for rank, row in zip(joined[0].ranks, joined[1].table, strict=True):
                     rows[survey.places[rank]] = row
             yield from judged(survey.participants, rows)
-            yield from self._failure(error)
+            yield from self._failure(error, alone=joined is None and len(survey.nodes) - len(error.nodes) > 1)
             return joined
         yield from judged(survey.participants, choice.table)
         return survey, choice
@@ -133,13 +133,14 @@ class Ping:
         except PlanError:
             return None  # the first failure is told
 
-    def _failure(self, error: PlanError) -> Iterator[Event]:
-        """No network: told once, and noted at the nodes to blame, or at all of them."""
+    def _failure(self, error: PlanError, *, alone: bool = False) -> Iterator[Event]:
+        """No network: told once, and noted at the nodes to blame; at all where that is nobody, or ``alone``: without
+        them the others have none either."""
         yield Failure(message=error.message, fix=error.fix, exit_code=EXIT_UNFIT)
         for rank, problems in self._problems.items():
-            if not error.nodes or self._cluster.nodes[rank].name in error.nodes:
+            if alone or not error.nodes or self._cluster.nodes[rank].name in error.nodes:
                 problems.append(
-                    Problem(code="network", message="no network joins it to the others (see above)", fix=error.fix)
+                    Problem(code="network", message="no network joins it to all others (see above)", fix=error.fix)
                 )
 
     def _measure(self, survey: Survey, endpoints: tuple[Endpoint, ...], wanted: Bandwidth) -> Iterator[Event]:

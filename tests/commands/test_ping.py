@@ -9,7 +9,7 @@ from ncclrun.commands.ping import Bandwidth, Ping
 from ncclrun.model.errors import HostError
 from ncclrun.model.events import Ended, Event, Failure, Judged, Pinged, Transferred
 from tests.commands.fakenet import FakeNet
-from tests.planning.makers import card, cluster
+from tests.planning.makers import card, cluster, node
 
 THREE = {name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("abc", 1)}
 
@@ -66,6 +66,38 @@ def test_a_node_that_is_out_by_its_facts_alone_leaves_the_others_to_prove_their_
     }
     assert net.asked("b", "probe") == []
     assert [target["address"] for request in net.asked("a", "probe") for target in request["targets"]] == ["10.0.0.3"]
+
+
+def test_a_wish_that_one_node_can_not_have_leaves_the_others_to_prove_their_network() -> None:
+    net = FakeNet(THREE)
+    net.nodes = (*net.nodes[:2], node("c", interface="e9", own=("interface",)))
+    events = pinged(net)
+    assert {name: (row.fit, row.address) for name, row in rows(events).items()} == {
+        "a": (True, "10.0.0.1"),
+        "b": (True, "10.0.0.2"),
+        "c": (False, ""),
+    }
+    (failure,) = [event for event in events if isinstance(event, Failure)]
+    assert failure.fix.startswith('take out "interface: e9" of c')
+
+
+def test_a_cut_between_two_is_the_trouble_of_these_alone() -> None:
+    four = {name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("abcd", 1)}
+    for cards in (four, THREE):
+        events = pinged(FakeNet(cards, lambda n, _s, p, _a: "timeout" if {n, p} == {"a", "b"} else "reached"))
+        assert {name for name, row in rows(events).items() if not row.fit} == {"a", "b"}
+        assert end(events) == (1, "not fit: a, b")
+
+
+def test_those_whom_nothing_joins_when_others_are_left_out_are_not_fit_either() -> None:
+    net = FakeNet(
+        {
+            **{name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("abc", 1)},
+            "d": (card("e0", "10.0.0.4/24", up=False),),
+        },
+        lambda *_: "timeout",
+    )
+    assert not any(row.fit for row in rows(pinged(net)).values())
 
 
 def test_a_node_that_fails_after_others_were_left_out_is_told() -> None:
