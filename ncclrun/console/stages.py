@@ -115,13 +115,13 @@ class NetworkStages:
         return f"trying {what}", f": {more}" if more else ""
 
     def _bandwidth(self) -> tuple[str, str]:
-        """``bandwidth: round 3 of 7 (7 s), 12 pairs measured, gpu1 -> gpu2 the slowest at 0.94 Gbit/s``."""
+        """``bandwidth: round 3 of 7 (7 s), 12 pairs measured, slowest 0.94 Gbit/s: gpu1 -> gpu2``."""
         if self._measuring is None:
             return "", ""
         done = [(event.gbits, event) for event in self._transfers if event.gbits is not None]
         slowest = ""
         if done:
             gbits, event = min(done, key=lambda pair: pair[0])
-            slowest = f", {event.node} -> {event.peer} the slowest at {speed(gbits)} Gbit/s"
+            slowest = f", slowest {speed(gbits)} Gbit/s: {event.node} -> {event.peer}"
         measured = f", {count(len(self._transfers), 'pair')} measured" if self._transfers else ""
         return f"bandwidth: round {self._measuring.round} of {self._measuring.rounds}", f"{measured}{slowest}"

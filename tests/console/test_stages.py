@@ -93,7 +93,7 @@ def test_a_measurement_shows_how_far_it_is() -> None:
     shown = line.after(
         transfer(0, 1, 9.4), second, transfer(1, 0, 0.94, number=2), transfer(0, 2, None, "lost", number=2)
     )
-    assert shown == "bandwidth: round 2 of 3 (4 s), 3 pairs measured, gpu1 -> gpu0 the slowest at 0.94 Gbit/s"
+    assert shown == "bandwidth: round 2 of 3 (4 s), 3 pairs measured, slowest 0.94 Gbit/s: gpu1 -> gpu0"
     assert line.notes[1:] == []  # what was probed alone
 
 
