@@ -67,6 +67,7 @@ class TestExitCodes:
             (("lauch", "c.yaml"), "launch"),
             (("logs", "no-such-run"), "no-such-run"),
             (("ping", "--hosts", "a b"), "a b"),
+            (("ping", "--hosts", "localhost", "--seconds", "3"), "--bandwidth"),
         ],
     )
     def test_wrong_words_are_2_and_say_why(self, args: tuple[str, ...], says: str) -> None:
@@ -91,6 +92,12 @@ class TestExitCodes:
         assert (error["event"], end["event"]) == ("error", "end")
         assert error["exit_code"] == end["exit_code"] == done.returncode == 2
         assert error["message"].split("\n")[0] in done.stderr
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+    def test_a_page_that_cant_be_written_is_the_one_end_of_the_command(self) -> None:
+        done = run("resolve", "--hosts", "localhost", "--json", "--html", "/dev/full")
+        (end,) = [event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "end"]
+        assert end["exit_code"] == done.returncode == 2
 
     def test_the_scripts_own_json_is_not_ours(self) -> None:
         assert run("launch", "nowhere.yaml", "x.py", "--json").stdout == ""

@@ -21,8 +21,12 @@ def ping(
     deep: Annotated[
         bool, typer.Option("--deep", help="The same, and slow pairs again with the best nodes: node or link?")
     ] = False,
-    seconds: Annotated[float, typer.Option(help="Seconds a measurement.", min=0.1, max=30)] = 1.0,
-    streams: Annotated[int, typer.Option(help="TCP connections a measurement.", min=1, max=16)] = 4,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds a measurement (1).", min=0.1, max=30, show_default=False)
+    ] = None,
+    streams: Annotated[
+        int | None, typer.Option(help="TCP connections a measurement (4).", min=1, max=16, show_default=False)
+    ] = None,
     html: Annotated[Path | None, HTML] = None,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
@@ -34,9 +38,12 @@ def ping(
     import os
 
     from ncclrun.commands.ping import Bandwidth, Ping
+    from ncclrun.model.errors import UsageError
 
     spec = find_cluster(cluster, hosts, nodes)
-    wanted = Bandwidth(seconds=seconds, streams=streams, deep=deep) if bandwidth or deep else None
+    wanted = Bandwidth(seconds=seconds or 1.0, streams=streams or 4, deep=deep) if bandwidth or deep else None
+    if wanted is None and (seconds or streams):
+        raise UsageError("--seconds and --streams are for a measurement", fix="add --bandwidth or --deep")
     with signals() as control, open_transport(ask_pass, spec) as transport:
         events = Ping(spec, transport, control, os.environ, bandwidth=wanted).events()
         show(events, json=json, page=Page(html, f"ncclrun ping {spec.source}"))

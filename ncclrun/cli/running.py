@@ -122,7 +122,7 @@ def show(
     """Shows every event and leaves with the exit code of the last one.
 
     ``unread``: what the command does goes on when nobody reads our output any more (``| head``). ``page`` takes the
-    events too and is written at the end.
+    events too and is written when they end.
     """
     from ncclrun.console.output import OutputClosed
     from ncclrun.console.view import make_view
@@ -134,6 +134,8 @@ def show(
         for event in events:
             if page is not None:
                 page.add(event)
+                if isinstance(event, Ended):
+                    page.write()  # before the end is told: a page that can't be written is an end of its own
             try:
                 view.show(event)
             except OutputClosed:
@@ -141,6 +143,4 @@ def show(
                     raise
             if isinstance(event, Ended):
                 code = event.exit_code
-    if page is not None:
-        page.write()
     raise typer.Exit(code)
