@@ -13,7 +13,7 @@ from ncclrun.commands.answers import read_answer
 from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
-from ncclrun.diagnosis.ncclsays import judge
+from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.diagnosis.paths import End, path_problems
 from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Event, NcclSays, PathFound, Problem
@@ -49,6 +49,7 @@ class Confirmation:
         self._endpoints = endpoints
         self._settings = settings
         self._paths: list[Path] = []
+        self._asked: dict[int, Asked] = {}
         self._findings: list[Finding] = []
 
     def events(self) -> Generator[Event, None, tuple[Finding, ...]]:
@@ -81,6 +82,10 @@ class Confirmation:
         paths = [path for path in self._paths if path.peer not in survey.failed]
         for at, problem in path_problems(self._ends(), paths):
             self._find(at, problem)
+        asked = sorted(self._asked.items())
+        for (at, _), against in zip(asked, problems([one for _, one in asked]), strict=True):
+            if against is not None:
+                self._find(at, against)
         return tuple(sorted(self._findings, key=lambda finding: finding.node_rank))
 
     def _find(self, at: int, problem: Problem) -> None:
@@ -181,7 +186,6 @@ class Confirmation:
 
     def _take_nccl(self, at: int, answer: NcclAnswer) -> Event:
         node = self._survey.nodes[at]
-        agrees, against = judge(node.name, self._endpoints[at], answer, self._settings[at].environment)
-        if against is not None:
-            self._find(at, against)
+        self._asked[at] = Asked(node.name, self._endpoints[at], answer, self._settings[at].environment)
+        agrees, _ = judge(*self._asked[at])
         return NcclSays(node=node.name, node_rank=self._survey.ranks[at], agrees=agrees, answer=answer)

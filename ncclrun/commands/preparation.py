@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
@@ -15,6 +15,7 @@ from ncclrun.commands.settling import told, with_rdma
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.diagnosis.names import HARMLESS_CODES
+from ncclrun.diagnosis.ncclsays import DIFFERS
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import (
     EXIT_NOT_STARTED,
@@ -29,6 +30,7 @@ from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
+from ncclrun.model.words import listed
 from ncclrun.planning.choice.wording import master_out_of_reach
 from ncclrun.planning.environment import network_variables
 from ncclrun.planning.planner import make_plan, refuse_unsupported, wanted_port
@@ -169,12 +171,13 @@ class Preparation:
         )
         plan = self._plan(None, self._endpoints)
         yield from told(survey.participants, self._endpoints, (*choice.notes, *notes))
-        for node in plan.nodes:
-            yield from _overridden(node)
         settings = [Settings(node.environment, node.defaults) for node in plan.nodes]
         findings = yield from Confirmation(survey, self._endpoints, settings).events()
         survey.close()
         yield from self._give_up(survey)
+        # What NCCL itself says of a variable tells more.
+        refuted = {finding.node_rank for finding in findings if finding.problem.code in DIFFERS}
+        yield from _overridden(plan.nodes, refuted)
         told_now = [finding for finding in findings if finding.problem.code not in HARMLESS_CODES]
         yield from findings_told(self.cluster.nodes, told_now)
         if any(finding.problem.level == "error" for finding in findings):
@@ -317,17 +320,29 @@ class Preparation:
             raise NotStarted(code)
 
 
-def _overridden(node: NodePlan) -> Iterator[Event]:
-    """A variable of the user's that goes over what the network choice found: meant, perhaps, but never in silence."""
-    found = network_variables(node.endpoint)
-    for variable in node.environment:
-        name, value = variable.name, variable.value
-        if variable.origin != "network" and found.get(name, value) != value:
-            yield Warn(
-                node=node.node.name,
-                text=f"{variable.origin} sets {name}={value}, not {found[name]}, which was found",
-                fix=f"take {name} out: each node gets what was found for it",
-            )
+def _overridden(nodes: Sequence[NodePlan], refuted: Collection[int]) -> Iterator[Event]:
+    """Variables of the user's that go over what the network choice found: meant, perhaps, but never in silence.
+
+    Of those on the nodes in ``refuted`` NCCL's own are told already.
+    """
+    over: dict[tuple[str, str, str], dict[str, str]] = {}
+    for node in nodes:
+        found = network_variables(node.endpoint)
+        for variable in node.environment:
+            name, value = variable.name, "***" if variable.secret else variable.value
+            if variable.origin == "network" or found.get(name, variable.value) == variable.value:
+                continue
+            if not (name.startswith("NCCL_") and node.node_rank in refuted):
+                over.setdefault((variable.origin, name, value), {})[node.node.name] = found[name]
+    for (origin, name, value), instead in over.items():
+        owners: dict[str, list[str]] = {}
+        for node_name, what in instead.items():
+            owners.setdefault(what, []).append(node_name)
+        values = listed([f"{what} on {listed(names)}" for what, names in owners.items()])
+        yield Warn(
+            text=f"{origin} sets {name}={value}; found was {values}",
+            fix=f"take {name} out: each node gets what was found for it",
+        )
 
 
 def failure_event(node: Node, node_rank: int, error: NcclrunError) -> Unreachable | Refused:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ncclrun.model.events import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.model.words import listed
 from ncclrun.nccl.lines import setting_line
 
 PLACES = {
@@ -18,6 +19,9 @@ PLACES = {
     "forward_env": "`forward_env` in the cluster file",
 }
 LOGIN_FILES = "~/.bashrc ~/.profile ~/.bash_profile /etc/environment /etc/profile.d/*"
+NODE = "{node}"
+DIFFERS = ("nccl_differs", "nccl_no_interface")
+"""Codes of problems that tell what NCCL takes in place of the plan's."""
 # With NCCL_COMM_ID NCCL looks for an interface in that subnet and does not read the other two.
 DECIDING = ("NCCL_COMM_ID", "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY")
 
@@ -31,6 +35,16 @@ class Setting(NamedTuple):
     value: str
     source: str
     fix: str
+    """With NODE for the nodes that have it."""
+
+
+class Asked(NamedTuple):
+    """What NCCL was asked on a node, and what it said; ``environment`` is the plan's."""
+
+    node_name: str
+    endpoint: Endpoint
+    answer: NcclAnswer
+    environment: Sequence[Variable]
 
 
 def judge(
@@ -41,25 +55,76 @@ def judge(
     ``environment`` is the plan's. None: nobody knows, because the node has no libnccl that can be asked, or because
     that failed at the question (then with a warning).
     """
+    asked = Asked(node_name, endpoint, answer, environment)
+    known = _without_difference(asked)
+    return (False, _against([asked])) if known is None else known
+
+
+def problems(asked: Sequence[Asked]) -> list[Problem | None]:
+    """For each of these what is wrong there: where one setting decides it on several, that is one problem of all."""
+    found: list[Problem | None] = []
+    causes: dict[tuple[object, ...], list[int]] = {}
+    for at, one in enumerate(asked):
+        known = _without_difference(one)
+        found.append(None if known is None else known[1])
+        if known is None:
+            setting = _deciding(one)
+            cause = (at,) if setting is None else (setting.name, setting.shown, setting.source)
+            causes.setdefault((bool(one.answer.interface), *cause), []).append(at)
+    for places in causes.values():
+        common = _against([asked[at] for at in places])
+        found = [common if at in places else problem for at, problem in enumerate(found)]
+    return found
+
+
+def _without_difference(asked: Asked) -> tuple[bool | None, Problem | None] | None:
+    """The judgement where NCCL takes the planned interface, or nobody knows; None where it takes another or none."""
+    node_name, endpoint, answer, _ = asked
     if not answer.library:
         return None, None
     if answer.result is None:
         return None, _silent(node_name, answer)
     if not answer.interface and answer.result == 0:
         return None, None  # a version that words its line in a way that is not known here
-    version = f"NCCL {answer.version} on {node_name}"
-    if not answer.interface:
-        said = f"{version} finds no interface that its settings allow (planned: {endpoint.interface})"
-        return False, _blame("nccl_no_interface", said, node_name, endpoint, answer, environment)
     # An IPv4 address may carry a label: `eth0:1` is eth0.
     if answer.interface.split(":")[0] == endpoint.interface:
         if answer.address == endpoint.address:
             return True, None
         if (":" in answer.address) == (":" in endpoint.address):
             return _other_address(node_name, endpoint, answer)
-    planned = f"the plan is {endpoint.interface} ({endpoint.address})"
-    said = f"{version} takes {answer.interface} ({answer.address}); {planned}"
-    return False, _blame("nccl_differs", said, node_name, endpoint, answer, environment)
+    return None
+
+
+def _against(asked: Sequence[Asked]) -> Problem:
+    """It takes another interface than planned on these nodes, or none, all for one reason."""
+    name, endpoint, answer, _ = asked[0]
+    names, setting = listed([one.node_name for one in asked]), _deciding(asked[0])
+    code = "nccl_differs" if answer.interface else "nccl_no_interface"
+    if not answer.interface:
+        planned = listed(list(dict.fromkeys(one.endpoint.interface for one in asked)))
+        said = f"finds no interface that its settings allow (planned: {planned})"
+    elif len(asked) == 1:
+        said = f"takes {answer.interface} ({answer.address}); the plan is {endpoint.interface} ({endpoint.address})"
+    else:
+        each = [f"{a.interface} {a.address} instead of {e.interface} {e.address}" for _, e, a, _ in asked]
+        said = f"takes other interfaces than planned ({listed(each)})"
+    message = f"NCCL {answer.version} on {names} {said}"
+    if setting is not None:
+        decided = f"{setting.name}={setting.shown} from {setting.source} decides it{_hint(setting)}"
+        return Problem(code=code, message=f"{message}: {decided}", fix=setting.fix.replace(NODE, names))
+    return Problem(
+        code=code,
+        message=f"{message}, though no setting is known that makes it do so",
+        # NCCL compares with the address's label, where it has one, and can't be told it: a colon ends a name.
+        fix="see whether the interface is up with its address, and that without a label of its own like"
+        f" {endpoint.interface}:1:  ip address show dev {endpoint.interface}   (on {name})",
+    )
+
+
+def _deciding(asked: Asked) -> Setting | None:
+    """The setting that leads away from the plan; None if none is known."""
+    settings = _settings(asked.answer, asked.environment)
+    return next((one for one in settings if _decides(one, asked.endpoint, asked.answer)), None)
 
 
 def _silent(node_name: str, answer: NcclAnswer) -> Problem:
@@ -83,27 +148,15 @@ def _other_address(node_name: str, endpoint: Endpoint, answer: NcclAnswer) -> tu
             message=f"{said}: harmless until that one expires (a temporary address lasts some days)",
             fix=f"sysctl -w net.ipv6.conf.{interface}.use_tempaddr=0   (on {node_name}, for runs of several days)",
         )
+    out = f"on {node_name}, if nothing needs that one:  sudo ip address del {taken} dev {interface}"
+    # Without a wish the plan would have it, if the others reached it.
+    wished = endpoint.why == "the cluster file names the address"
     return False, Problem(
         code="nccl_differs",
         message=said,
-        fix=f"write  address: {taken}  to node {node_name} in the cluster file if the others reach it there; "
-        f"else on that host:  ip address del {taken} dev {interface}",
-    )
-
-
-def _blame(
-    code: str, said: str, node_name: str, endpoint: Endpoint, answer: NcclAnswer, environment: Sequence[Variable]
-) -> Problem:
-    for setting in _settings(node_name, answer, environment):
-        if _decides(setting, endpoint, answer):
-            message = f"{said}: {setting.name}={setting.shown} from {setting.source} decides it{_hint(setting)}"
-            return Problem(code=code, message=message, fix=setting.fix)
-    return Problem(
-        code=code,
-        message=f"{said}, though no setting is known that makes it do so",
-        # NCCL compares with the address's label, where it has one, and can't be told it: a colon ends a name.
-        fix="see whether the interface is up with its address, and that without a label of its own like"
-        f" {endpoint.interface}:1:  ip address show dev {endpoint.interface}   (on {node_name})",
+        fix=f"write  address: {taken}  to {node_name} in the cluster file, if the others reach it there;\nor {out}"
+        if wished
+        else out,
     )
 
 
@@ -125,7 +178,7 @@ def _hint(setting: Setting) -> str:
     return ""
 
 
-def _settings(node_name: str, answer: NcclAnswer, environment: Sequence[Variable]) -> Iterator[Setting]:
+def _settings(answer: NcclAnswer, environment: Sequence[Variable]) -> Iterator[Setting]:
     """What NCCL goes by, most deciding first. The environment wins over files, of two files and lines the first."""
     said = dict(found for found in map(setting_line, reversed(answer.lines)) if found is not None)
     planned = {variable.name: variable for variable in environment}
@@ -136,9 +189,9 @@ def _settings(node_name: str, answer: NcclAnswer, environment: Sequence[Variable
                 yield _from_plan(planned[name])
         elif filed and said.get(name, filed[0][1]).strip() == filed[0][1].strip():  # a CR at its end is not in the line
             path, value = filed[0]
-            yield Setting(name, value, value, path, f"take the line {name}={value} out of {path} on {node_name}")
+            yield Setting(name, value, value, path, f"take the line {name}={value} out of {path} on {NODE}")
         elif name in said or (name == "NCCL_COMM_ID" and _wants_subnet(answer)):
-            yield _from_login(node_name, name, said.get(name, "…"))
+            yield _from_login(name, said.get(name, "…"))
 
 
 def _wants_subnet(answer: NcclAnswer) -> bool:
@@ -153,6 +206,6 @@ def _from_plan(variable: Variable) -> Setting:
     return Setting(name, "***" if variable.secret else variable.value, variable.value, place or origin, fix)
 
 
-def _from_login(node_name: str, name: str, value: str) -> Setting:
-    fix = f"take {name} out of the start-up files on {node_name}:  grep -n {name} {LOGIN_FILES}"
+def _from_login(name: str, value: str) -> Setting:
+    fix = f"take {name} out of the start-up files on {NODE}:  grep -n {name} {LOGIN_FILES}"
     return Setting(name, value, value, "the login environment", fix)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ncclrun.diagnosis.ncclsays import judge
+from dataclasses import replace
+
+from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.model.events import Problem
 from ncclrun.model.network import ConfFile, NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
@@ -128,7 +130,12 @@ class TestAnotherAddress:
     def test_nccls_first_address_is_an_error_with_what_to_write(self) -> None:
         problem = differs(judge("gpu1", PLANNED, answer("eth1", "192.168.7.1"), OWN))
         assert "takes 192.168.7.1 of eth1, its first address, and not 10.0.0.1" in problem.message
-        assert "address: 192.168.7.1  to node gpu1" in problem.fix
+        assert problem.fix == "on gpu1, if nothing needs that one:  sudo ip address del 192.168.7.1 dev eth1"
+
+    def test_where_the_other_is_wished_for_the_first_may_do_as_well(self) -> None:
+        wished = replace(PLANNED, why="the cluster file names the address")
+        problem = differs(judge("gpu1", wished, answer("eth1", "192.168.7.1"), OWN))
+        assert problem.fix.startswith("write  address: 192.168.7.1  to gpu1 in the cluster file, if")
 
     def test_a_temporary_ipv6_address_agrees_with_a_warning(self) -> None:
         agrees, problem = judge("gpu1", Endpoint("eth1", "fd00::1", ""), answer("eth1", "fd00::a:b:c:d"), OWN)
@@ -165,3 +172,39 @@ class TestNoInterface:
         problem = differs(judge("gpu1", PLANNED, answer("", "", self.WARN, result=5), OWN))
         assert problem.fix.startswith("see whether the interface is up with its address, and that without a label")
         assert problem.fix.endswith(" like eth1:1:  ip address show dev eth1   (on gpu1)")
+
+
+class TestSeveralNodes:
+    """One setting that leads all astray is one problem."""
+
+    @staticmethod
+    def asked(at: int, environment: tuple[Variable, ...] = OWN, **more: object) -> Asked:
+        own = Endpoint(f"eth{at}", f"10.0.0.{at}", "")
+        return Asked(f"gpu{at}", own, answer("ens3", f"10.9.0.{at}", **more), environment)  # type: ignore[arg-type]  # a bag for tests
+
+    def test_a_variable_of_the_cluster_file_is_told_once_for_all(self) -> None:
+        wrong = plan("NCCL_SOCKET_IFNAME", "ens3", "nccl.env")
+        first, second = problems([self.asked(1, wrong), self.asked(2, wrong)])
+        assert first == second
+        assert first is not None
+        assert first.message == (
+            "NCCL 2.27.5 on gpu1, gpu2 takes other interfaces than planned (ens3 10.9.0.1 instead of eth1 10.0.0.1,"
+            " ens3 10.9.0.2 instead of eth2 10.0.0.2): NCCL_SOCKET_IFNAME=ens3 from `nccl.env` in the cluster file"
+            " decides it"
+        )
+
+    def test_the_same_line_of_a_file_names_all_that_have_it(self) -> None:
+        files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.9.0.1:4000"),)),)
+        first, _ = problems([self.asked(at, conf_files=files) for at in (1, 2)])
+        assert first is not None
+        assert first.fix == "take the line NCCL_COMM_ID=10.9.0.1:4000 out of /etc/nccl.conf on gpu1, gpu2"
+
+    def test_what_has_other_causes_stays_apart(self) -> None:
+        files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.9.0.1:4000"),)),)
+        wrong = plan("NCCL_SOCKET_IFNAME", "ens3", "nccl.env")
+        right = Asked("gpu3", PLANNED, answer("eth1", "10.0.0.1"), OWN)
+        first, second, third, unknown = problems(
+            [self.asked(1, wrong), self.asked(2, conf_files=files), right, self.asked(4)]
+        )
+        assert len({first, second, third, unknown}) == 4
+        assert third is None
