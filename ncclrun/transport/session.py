@@ -168,7 +168,9 @@ class Session:
     def _lost(self) -> HostError:
         why = {"silent": "nothing was heard from it", "closed": "the session was closed here"}
         gone = "the connection is gone" + (f": {self._detail}" if self._detail else "")
-        return HostError("lost", f"{self.node.name}: {why.get(self._reason, gone)}")
+        here = self._reason == "closed"
+        fix = "" if here else f"see whether it is up and answers:  ssh {self.node.host} uptime;  then run this again"
+        return HostError("lost", f"{self.node.name}: {why.get(self._reason, gone)}", fix=fix)
 
     def _read(self, rest: list[Frame]) -> None:
         """The reader thread: until the stream ends, whatever way."""

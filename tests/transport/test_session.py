@@ -216,8 +216,9 @@ class TestALinkThatBreaks:
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         try:
-            with pytest.raises(HostError, match="nothing was heard"):
+            with pytest.raises(HostError, match="nothing was heard") as caught:
                 session.call("echo", timeout=60, text="x")
+            assert caught.value.fix.startswith(f"see whether it is up and answers:  ssh {node.host} ")
             assert inbox.next()[0]["reason"] == "silent"
         finally:
             for pid in stopped:
