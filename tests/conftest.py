@@ -15,7 +15,6 @@ from tests.cluster import loopback as loopbacks
 from tests.cluster.cluster import Cluster
 from tests.cluster.loopback import Loopback
 
-
 # No test is about time: a busy machine is no fault of what it looks at.
 hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("steady")
