@@ -57,7 +57,7 @@ class Progress:
         self._told: list[Unreachable | Refused] = []
         """Nodes that can't take part, until all of a kind were heard: their reasons are often the same."""
         self._warned: list[Finding] = []
-        """Warnings where nothing is started, until all were heard: many nodes often have the same."""
+        """Warnings before anything is started, until all were heard: many nodes often have the same."""
         self._grace = 0.0
         self._handlers: dict[type, Callable[..., list[Note]]] = {
             RunCreated: self._run,
@@ -85,7 +85,7 @@ class Progress:
             self._done(event.node)
             self._told.append(event)
             return []
-        if isinstance(event, Warn) and self._alone:
+        if isinstance(event, Warn) and (self._alone or (self._resolved and self._phase == "preparing")):
             own = self._hostnames.get(event.node or "", "")
             self._warned.append(Finding("warning", event.node, event.text, event.fix, hostname=own))
             return []

@@ -13,7 +13,7 @@ from ncclrun.console.jsonl import JsonView, json_lines
 from ncclrun.console.output import Output
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
-from ncclrun.model.events import Ended, Event, Planned, Refused, Unreachable
+from ncclrun.model.events import Ended, Event, Planned, Refused, Resolved, Unreachable, Warn
 from tests.console.samples import ALL, END, NODES, PLAN, RUN, UNFIT, connected, log, pinged, plan_node, state
 from tests.console.vt import Terminal
 
@@ -103,6 +103,15 @@ class TestAPipe:
             "error: gpu1, b can't prepare: torch is not installed",
             "  fix: pip install torch",
         ]
+
+    def test_is_told_a_warning_that_nodes_share_once_before_the_start(self) -> None:
+        chosen = [
+            Resolved(node=n, node_rank=r, interface="e", address=f"10.0.0.{r}", why="")
+            for r, n in enumerate(["gpu1", "b"])
+        ]
+        udp = [Warn(node=n, text="no UDP comes through", fix="none is needed") for n in ("gpu1", "b")]
+        _, err = plain(RUN, *chosen, *udp, Ended(run_id="r1", exit_code=3, reason="nothing was started", seconds=1.0))
+        assert err.splitlines()[1:3] == ["warning: gpu1, b: no UDP comes through", "  fix: none is needed"]
 
     def test_is_told_a_fix_once_below_the_last_that_it_mends_and_no_name_twice(self) -> None:
         fix = "ncclrun trust lab.yaml"
