@@ -19,7 +19,7 @@ EXIT_UNREACHABLE = 255
 class NcclrunError(Exception):
     """A failure with an exit code and, where there is one, the step that mends it.
 
-    ``str(error)`` is the message alone; ``fix`` is one sentence or command for the reader.
+    ``str(error)`` is the message alone; ``fix`` is a sentence or command for the reader, of several a line each.
     """
 
     exit_code = 1
@@ -61,7 +61,7 @@ class SpecError(NcclrunError):
 class PlanError(NcclrunError):
     """No plan can be made from what the nodes said (network, ranks, versions); nothing was started.
 
-    ``nodes`` names those that keep the others from it; () where it can't be laid at anybody's door. ``table`` is the
+    ``nodes`` names those whose trouble it is, not all; () where it can't be laid at anybody's door. ``table`` is the
     candidates as text, for those who don't show them by themselves; "" if there are none.
     """
 

@@ -296,19 +296,16 @@ class TestErrors:
         machines = [facts("a", card("e", "10.0.0.1/24")), facts("b", card("f", "169.254.0.1/16", scope="link"))]
         error = refusal(abc()[:2], machines)
         assert error.message.startswith("no usable address on b\n")
-        assert "  b  f  169.254.0.1/16  link-local, and not shared" in error.table
+        assert error.message.endswith("  b has f 169.254.0.1/16 (link-local, and not shared)")
         assert error.nodes == ("b",)
 
-    def test_of_many_nodes_the_one_without_an_address_is_shown_with_a_few_others(self) -> None:
+    def test_of_many_nodes_the_one_without_an_address_is_shown_alone(self) -> None:
         names = [f"n{i:02}" for i in range(64)]
         machines = [facts(n, card("e", f"10.0.0.{i + 1}/24")) for i, n in enumerate(names)]
         machines[52] = facts("n52", card("e", "10.0.0.53/24", up=False))
         error = refusal([node(name) for name in names], machines)
         assert error.message == "no usable address on n52\n  n52 has e 10.0.0.53/24 (interface is down)"
-        table = error.table.split("\n")
-        assert len(table) == 12
-        assert table[1] == "  n52  e  10.0.0.53/24  interface is down"
-        assert table[-1] == "  … and 54 more: see `ncclrun resolve`"
+        assert error.table == ""
         assert error.nodes == ("n52",)
         assert error.fix.startswith(
             "bring it up on n52:  ip link set e up\nor go on without:  --nodes '!n52'\nor name the interface"

@@ -52,8 +52,8 @@ class Found:
 
     @property
     def blame(self) -> str:
-        """The error without its table of all addresses, in which every node stands."""
-        return "\n".join(e["message"].partition("all addresses:")[0] for e in self.done.of("error"))
+        """The error without its table of addresses, in which every node may stand."""
+        return "\n".join(e["message"].partition("addresses in question:")[0] for e in self.done.of("error"))
 
     def outcome(self, host: int, address: str) -> str:
         """How the host's last attempt to reach that address ended, where the kernel chose the way."""

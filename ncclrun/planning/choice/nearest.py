@@ -30,6 +30,11 @@ class Nearest:
         inside = (c for c in self.table[node_rank] if c.mend and self.network is not None and c.ip in self.network)
         return next(inside, None)
 
+    def owners(self, candidate: Candidate) -> list[str]:
+        """The nodes that have this address, each with the interface."""
+        found = {c.node: c.interface for row in self.table for c in row if c.address == candidate.address}
+        return [f"{node} ({interface})" for node, interface in found.items()]
+
     def kept_from(self, node_rank: int) -> Candidate | None:
         """The node's address in the network that only the cluster file's wish for another one speaks against."""
         inside = (c for c in self.table[node_rank] if c.unwanted and self.network is not None and c.ip in self.network)

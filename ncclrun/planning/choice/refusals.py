@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
@@ -20,6 +21,16 @@ MOST_NETWORKS = 3
 """Networks that work among some of the nodes."""
 MOST_ADDRESSES = 4
 """Addresses of a node that are named in a line."""
+
+
+class _Cause(NamedTuple):
+    """What keeps the nodes apart, a line each, what mends it, and the names of those whose trouble it is."""
+
+    lines: list[str]
+    fix: str
+    whose: tuple[str, ...]
+    by_trial: bool
+    """Whether that was seen in how attempts ended, so that the table of these says more."""
 
 
 def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
@@ -46,7 +57,7 @@ def no_address(nodes: Sequence[Node], table: Sequence[Row]) -> PlanError:
         "\n".join(lines),
         fix=_any_of(*mends, *([f"go on without:  {leaving_out(outside)}"] if outside else []), named),
         nodes=outside,
-        table=as_text(table_of_verdicts(table, None, (), None), outside),
+        table="" if outside else as_text(table_of_verdicts(table, None, (), None)),
     )
 
 
@@ -56,21 +67,22 @@ def nothing_proven(nodes: Sequence[Node], table: Sequence[Row], proof: Proof, un
     ``unwished`` is what works for all if the cluster file's wishes are left out.
     """
     if proof.by_pairs([bits(c.order for c in row if not c.rejected) for row in table]):
-        lines, fix, outside = _by_pairs_alone(table, proof)
-        concerned = outside
+        cause = _by_pairs_alone(table, proof)
     else:
-        lines, fix, outside, concerned = _in_the_way(nodes, table, proof)
+        cause = _in_the_way(nodes, table, proof)
     head = "no network works for all nodes"
-    wishes = list(dict.fromkeys(filter(None, map(wished, nodes))))
-    if wishes:
+    if wishes := list(dict.fromkeys(filter(None, map(wished, nodes)))):
         head = f"the cluster file's wish ({listed(wishes)}) does not work for all nodes"
         if unwished is not None:
-            fix = _without_the_wish(nodes, table, unwished)
+            cause = cause._replace(fix=_without_the_wish(nodes, table, unwished), by_trial=False)
+        else:
+            head += ", and nothing else does"
+    whose = cause.whose if len(cause.whose) < len(nodes) else ()
     return PlanError(
-        "\n".join([head, *lines]),
-        fix=fix,
-        nodes=concerned if len(concerned) < len(nodes) else (),
-        table=as_text(table_of_verdicts(table, None, (), proof), concerned),
+        "\n".join([head, *cause.lines]),
+        fix=cause.fix,
+        nodes=whose,
+        table=as_text(table_of_verdicts(table, None, (), proof), whose) if cause.by_trial else "",
     )
 
 
@@ -89,8 +101,8 @@ def _any_of(*steps: str) -> str:
     return "\nor ".join(steps)
 
 
-def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> tuple[list[str], str, tuple[str, ...]]:
-    """Cables from node to node, say: NCCL has one address of each node for all its peers. Lines, fix, no nodes."""
+def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> _Cause:
+    """Cables from node to node, say: NCCL has one address of each node for all its peers."""
     lines = [
         "each pair works by some of its addresses, but no choice of one address a node works for all:",
         *_works_among(table, proof),
@@ -100,13 +112,11 @@ def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> tuple[list[str], str,
         "join all nodes by one subnet (a switch); or let the cables carry one address of each node, on the nodes that"
         " do not reach it:  ip route add ADDRESS via NEIGHBOUR"
     )
-    return lines, fix, ()
+    return _Cause(lines, fix, (), by_trial=True)
 
 
-def _in_the_way(
-    nodes: Sequence[Node], table: Sequence[Row], proof: Proof
-) -> tuple[list[str], str, tuple[str, ...], tuple[str, ...]]:
-    """Lines, what mends it, the names of those that the others could go on without, and of all whose trouble it is."""
+def _in_the_way(nodes: Sequence[Node], table: Sequence[Row], proof: Proof) -> _Cause:
+    """Who or what is."""
     near = nearest(table, proof)
     rest = [at for at in range(len(nodes)) if at not in near.absent]
     verdict = blame([near.picks[at] for at in rest], proof.evidence.only(rest))
@@ -114,8 +124,8 @@ def _in_the_way(
     lines = [*_joined(near, verdict, outside), *_about_absent(nodes, near), *verdict.lines]
     if not (outside and verdict.others_work):
         lines += _works_among(table, proof)
-    few = outside if 2 * len(outside) < len(nodes) else ()
-    return lines, _fix(nodes, near, verdict, few), few, tuple(dict.fromkeys((*few, *verdict.ends)))
+    fix = _fix(nodes, near, verdict, outside if 2 * len(outside) < len(nodes) else ())
+    return _Cause(lines, fix, tuple(dict.fromkeys((*outside, *verdict.ends))), by_trial=bool(verdict.lines))
 
 
 def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:
@@ -136,7 +146,11 @@ def _about_absent(nodes: Sequence[Node], near: Nearest) -> list[str]:
     lines = []
     for at in near.absent:
         node, there = near.picks[at].node, near.address_there(at)
-        if there is not None:
+        owners = near.owners(there) if there is not None else []
+        if there is not None and len(owners) > 1:
+            told = f"{listed(owners[:-1])} and {owners[-1]} have the same address {there.address}"
+            lines += [told] if told not in lines else []
+        elif there is not None:
             lines.append(f"{node} ({there.interface} {there.address}): {there.rejected}")
         elif (kept := near.kept_from(at)) is not None:
             keeps = f'"{wished(nodes[at])}" in the cluster file keeps it out of {near.network}'
@@ -155,7 +169,8 @@ def _fix_absent(nodes: Sequence[Node], near: Nearest, at: int) -> str:
     """What brings a node into the network of the others."""
     there, network = near.address_there(at), near.network
     if there is not None:
-        return there.mend
+        owners = near.owners(there)
+        return f"give one of {listed(owners)} another address than {there.address}" if len(owners) > 1 else there.mend
     if near.kept_from(at) is not None:
         return take_out([nodes[at]])
     ours = "ip -6 addr" if network is not None and network.version == 6 else "ip addr"

@@ -62,20 +62,24 @@ def table_of_verdicts(
     return tuple(tuple(words.judge(node_rank, c) for c in row) for node_rank, row in enumerate(table))
 
 
-def as_text(table: Iterable[Sequence[Verdict]], first: Collection[str] = ()) -> str:
+def as_text(table: Iterable[Sequence[Verdict]], only: Collection[str] = ()) -> str:
     """The verdicts as aligned plain text under a headline, at most MOST_ROWS of them; "" if nothing is to be seen.
 
-    The nodes in ``first`` come first; what every interface has (loopback, IPv6 link-local) is left out.
+    Of the nodes in ``only``, if there are any. What says nothing of the cause is left out: what every interface has
+    (loopback, IPv6 link-local), and beside what could be tried what could not.
     """
-    rows = [[v for v in row if not v.candidate.noise] for row in table]
-    rows = sorted(filter(None, rows), key=lambda row: row[0].candidate.node not in first)
-    verdicts = [verdict for row in rows for verdict in row]
+    verdicts = [v for row in table for v in row if not v.candidate.noise and (not only or v.candidate.node in only)]
+    verdicts = [v for v in verdicts if not v.candidate.rejected] or verdicts
     shown = [
         (v.candidate.node, v.candidate.interface, f"{v.candidate.address}/{v.candidate.prefix}", v.reason or v.verdict)
         for v in verdicts[:MOST_ROWS]
     ]
     more = len(verdicts) - len(shown)
-    lines = ["all addresses:", *aligned(shown), *([f"  … and {more} more: see `ncclrun resolve`"] if more else [])]
+    lines = [
+        "addresses in question:",
+        *aligned(shown),
+        *([f"  … and {more} more: see `ncclrun resolve`"] if more else []),
+    ]
     return "\n".join(lines) if shown else ""
 
 

@@ -264,10 +264,9 @@ class TestWithoutTheNetwork:
         error = self.refused([card("ens5", "10.50.0.2/24")])
         assert error.message.split("\n")[1:] == [
             "10.50.0.0/24 could join the nodes, but not node1, node2:",
-            "node1 (enp7s0 10.50.0.2): node2 has the same address",
-            "node2 (ens5 10.50.0.2): node1 has the same address",
+            "node1 (enp7s0) and node2 (ens5) have the same address 10.50.0.2",
         ]
-        assert error.fix == "give node1 an address of its own on enp7s0"
+        assert error.fix == "give one of node1 (enp7s0), node2 (ens5) another address than 10.50.0.2"
 
     def test_a_dead_address_in_it_is_told_by_how_it_failed(self) -> None:
         error = self.refused(
@@ -407,15 +406,12 @@ def test_networks_that_work_among_some_are_said_when_no_sentence_tells_them() ->
     assert "  10.0.1.0/24 works among node0, node1" in caught.value.message
 
 
-def test_the_table_of_all_addresses_is_apart_with_its_evidence_and_without_what_every_host_has() -> None:
+def test_the_table_of_addresses_is_apart_with_its_evidence_and_of_those_alone_whose_trouble_it_is() -> None:
     machines = [facts(n, card("ens5", f"10.0.0.{i}/24", f"fe80::{i}/64")) for i, n in enumerate(NAMES, 1)]
     with pytest.raises(PlanError) as caught:
         choose(NODES, machines, evidence(NODES, machines, lambda a, _s, b, _t: 2 not in (a, b)))
     assert caught.value.table.split("\n") == [
-        "all addresses:",
+        "addresses in question:",
         "  node2  ens5  10.0.0.3/24  does not work with node0, node1, node3: no answer within 2.5 s",
-        "  node0  ens5  10.0.0.1/24  does not work with node2: no answer within 2.5 s; node1, node3 reach it (0.4 ms)",
-        "  node1  ens5  10.0.0.2/24  does not work with node2: no answer within 2.5 s; node0, node3 reach it (0.4 ms)",
-        "  node3  ens5  10.0.0.4/24  does not work with node2: no answer within 2.5 s; node0, node1 reach it (0.4 ms)",
     ]
-    assert "all addresses" not in caught.value.message
+    assert "addresses in question" not in caught.value.message
