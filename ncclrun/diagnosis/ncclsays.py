@@ -106,9 +106,9 @@ def _against(asked: Sequence[Asked]) -> Problem:
     elif len(asked) == 1:
         said = f"takes {answer.interface} ({answer.address}); the plan is {endpoint.interface} ({endpoint.address})"
     else:
-        each = [f"{a.interface} {a.address} instead of {e.interface} {e.address}" for _, e, a, _ in asked]
+        each = [f"on {n} {a.interface} {a.address} instead of {e.interface} {e.address}" for n, e, a, _ in asked]
         said = f"takes other interfaces than planned ({listed(each)})"
-    message = f"NCCL {answer.version} on {names} {said}"
+    message = f"NCCL {answer.version} {said}" if len(asked) > 1 else f"NCCL {answer.version} on {name} {said}"
     if setting is not None:
         decided = f"{setting.name}={setting.shown} from {setting.source} decides it{_hint(setting)}"
         return Problem(code=code, message=f"{message}: {decided}", fix=setting.fix.replace(NODE, names))
