@@ -198,7 +198,7 @@ class _Judge:
         but = "".join(f"; {WORDS[way]} it does {_speed(best[way])}" for way in well)
         message = f"{name} itself is slow: {told}, with the best of the others too, where {self._usual} is usual{but}"
         card = self._endpoints[node].interface
-        look = f"ethtool {card}; ip -s link show dev {card}"
+        look = f"sudo ethtool {card}; ip -s link show dev {card}"
         fix = f"look at the card's speed and errors on {name}:  {look};  then at cable and switch port"
         return Verdict((node,), _problem("slow_node", message, fix, dead=not any(best[way] for way in ways)))
 

@@ -146,7 +146,7 @@ def _other_address(node_name: str, endpoint: Endpoint, answer: NcclAnswer) -> tu
             code="nccl_temporary_address",
             level="warning",
             message=f"{said}: harmless until that one expires (a temporary address lasts some days)",
-            fix=f"sysctl -w net.ipv6.conf.{interface}.use_tempaddr=0   (on {node_name}, for runs of several days)",
+            fix=f"sudo sysctl -w net.ipv6.conf.{interface}.use_tempaddr=0   (on {node_name}, for runs of several days)",
         )
     out = f"on {node_name}, if nothing needs that one:  sudo ip address del {taken} dev {interface}"
     # Without a wish the plan would have it, if the others reached it.

@@ -63,7 +63,7 @@ def test_where_all_are_alike_nothing_is_said_or_measured_again(nnodes: int) -> N
 def test_a_bad_node_is_told_with_the_way_that_is_slow(sending: float, receiving: float, words: str) -> None:
     (verdict,) = told(5, one_node(1, sending=sending, receiving=receiving))
     assert (verdict.nodes, verdict.problem.message, verdict.problem.level) == ((1,), words, "warning")
-    assert "on n1:  ethtool eth1; ip -s link show dev eth1" in verdict.problem.fix
+    assert "on n1:  sudo ethtool eth1; ip -s link show dev eth1" in verdict.problem.fix
 
 
 def test_a_node_through_which_nothing_goes_is_an_error() -> None:

@@ -308,7 +308,7 @@ class TestErrors:
         assert error.table == ""
         assert error.nodes == ("n52",)
         assert error.fix.startswith(
-            "bring it up on n52:  ip link set e up\nor go on without:  --nodes '!n52'\nor name the interface"
+            "bring it up on n52:  sudo ip link set e up\nor go on without:  --nodes '!n52'\nor name the interface"
         )
 
     def test_a_node_with_nothing_to_mend_says_so(self) -> None:
@@ -410,7 +410,7 @@ class TestSeveralInterfacesInOneSubnet:
         (note,) = choice.notes
         assert note.node == "b"
         assert "2 interfaces in 10.0.0.0/24 (e 10.0.0.2, f 10.0.0.3)" in note.text
-        assert "ip rule add from 10.0.0.3 table 102" in note.fix
+        assert "\n  sudo ip rule add from 10.0.0.3 table 102\n" in note.fix
         assert "ip route add 10.0.0.0/24 dev f src 10.0.0.3 table 102" in note.fix
         assert "arp_ignore=1" in note.fix
 
@@ -460,8 +460,8 @@ class TestAnnouncedAddress:
         assert first.node == "a"
         assert first.text.startswith("NCCL will announce 192.168.1.5, the first address of e, and not 10.0.0.1:")
         assert first.fix == (
-            "on that host, for it to come first:  ip addr del 192.168.1.5/24 dev e && ip addr replace 10.0.0.1/24 dev"
-            " e && ip addr add 192.168.1.5/24 dev e;  or give it an interface of its own"
+            "on that host, for it to come first:  sudo ip addr del 192.168.1.5/24 dev e && sudo ip addr replace"
+            " 10.0.0.1/24 dev e && sudo ip addr add 192.168.1.5/24 dev e\nor give it an interface of its own"
         )
         assert others.text == "an address that is not the first, as a: b, c"
 
@@ -491,7 +491,7 @@ class TestAnnouncedAddress:
         ]
         choice = choose(abc(subnet="fd00::/64")[:2], machines, None)
         assert choice.endpoints[1].address == "fd00::2"
-        assert "ip -6 addr del fd00::1/64 dev e && ip -6 addr add fd00::1/64 dev e" in choice.notes[0].fix
+        assert "ip -6 addr del fd00::1/64 dev e && sudo ip -6 addr add fd00::1/64 dev e" in choice.notes[0].fix
 
 
 class TestJudgedWithoutChoice:

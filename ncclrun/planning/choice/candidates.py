@@ -167,7 +167,7 @@ def _against_wish(node: Node, interface: Interface, address: Address) -> str:
 def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address) -> _Against:
     """Why this node can't use this address, whatever the others have."""
     if not interface.up or not interface.running:
-        command = f"ethtool {interface.name}" if interface.up else f"ip link set {interface.name} up"
+        command = f"sudo ethtool {interface.name}" if interface.up else f"sudo ip link set {interface.name} up"
         what = "look at the cable and the switch port" if interface.up else "bring it up"
         # What ends in its own host anyway is no help to anybody.
         mend = "" if ends_here(fact, interface) else f"{what} on {node.name}:  {command}"
@@ -177,7 +177,7 @@ def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address
     if "," in interface.name:
         return _Against(
             "NCCL and Gloo take the comma in the interface's name for two names",
-            f"rename it on {node.name}:  ip link set {interface.name} name {interface.name.replace(',', '_')}",
+            f"rename it on {node.name}:  sudo ip link set {interface.name} name {interface.name.replace(',', '_')}",
         )
     taken = _announced_instead(interface, address)
     if interface.loopback and address.family == "ipv4" and taken and not ip_address(address.address).is_loopback:
@@ -185,8 +185,8 @@ def _against(node: Node, fact: NodeFacts, interface: Interface, address: Address
         there = f"{address.address}/{address.prefix} dev"
         return _Against(
             f"on {interface.name}, of which NCCL takes {taken}",
-            f"move it to an interface of its own on {node.name}:  ip link add dummy0 up type dummy;"
-            f"  ip addr del {there} {interface.name};  ip addr add {there} dummy0",
+            f"move it to an interface of its own on {node.name}:\n  sudo ip link add dummy0 up type dummy\n"
+            f"  sudo ip addr del {there} {interface.name}\n  sudo ip addr add {there} dummy0",
         )
     if node.address or node.network.interface != "auto":
         return _Against()

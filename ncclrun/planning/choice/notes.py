@@ -105,7 +105,7 @@ def _not_announced(pick: Candidate, row: Row) -> Iterator[Note]:
             pick.node,
             f"NCCL will announce {pick.instead}, the first address of {pick.interface}, and not {pick.address}: it can"
             " be told the interface, but not which of its addresses",
-            f"on that host, for it to come first:  {_to_the_front(pick, row)};  or give it an interface of its own",
+            f"on that host, for it to come first:  {_to_the_front(pick, row)}\nor give it an interface of its own",
         )
 
 
@@ -116,11 +116,11 @@ def _to_the_front(pick: Candidate, row: Row) -> str:
     """
     own = f"{pick.address}/{pick.prefix} dev {pick.interface}"
     if pick.family == "ipv6":
-        return f"ip -6 addr del {own} && ip -6 addr add {own}"
+        return f"sudo ip -6 addr del {own} && sudo ip -6 addr add {own}"
     alike = [c for c in row if (c.interface, c.family) == (pick.interface, pick.family) and c.order < pick.order]
     before = [f"{c.address}/{c.prefix} dev {c.interface}" for c in alike]
     steps = [f"del {other}" for other in before] + [f"replace {own}"] + [f"add {other}" for other in before]
-    return " && ".join(f"ip addr {step}" for step in steps)
+    return " && ".join(f"sudo ip addr {step}" for step in steps)
 
 
 def _several_interfaces(node_rank: int, choice: Joint, row: Row, proof: Proof | None) -> Iterator[Note]:
@@ -169,4 +169,4 @@ def _one_subnet_each(cards: Sequence[Candidate], network: str) -> str:
     for number, card in enumerate(cards, FIRST_TABLE):
         steps.append(f"{ip} rule add from {card.address} table {number}")
         steps.append(f"{ip} route add {network} dev {card.interface} src {card.address} table {number}")
-    return "give each card a subnet of its own; or, on that host:  " + " && ".join(steps)
+    return "\n  sudo ".join(["give each card a subnet of its own; or, on that host:", *steps])

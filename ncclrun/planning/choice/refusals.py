@@ -37,7 +37,7 @@ def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
     """All nodes are one machine, and it has no loopback."""
     return PlanError(
         f"{node.name}: no loopback address {wanted}, and all nodes are one machine",
-        fix="bring the loopback up (ip link set lo up), or name an interface:  network: {interface: NAME}",
+        fix="bring the loopback up:  sudo ip link set lo up\nor name an interface:  network: {interface: NAME}",
         table=as_text(table_of_verdicts([row], None, (), None)),
     )
 

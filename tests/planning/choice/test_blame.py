@@ -252,12 +252,12 @@ class TestWithoutTheNetwork:
         assert about(error) == "node2 (ens5 10.50.0.3): interface has no carrier"
         assert (
             error.fix
-            == "look at the cable and the switch port on node2:  ethtool ens5\nor go on without:  --nodes '!node2'"
+            == "look at the cable and the switch port on node2:  sudo ethtool ens5\nor go on without:  --nodes '!node2'"
         )
 
     def test_a_card_that_is_down(self) -> None:
         assert self.refused([card("ens5", "10.50.0.3/24", up=False)]).fix.startswith(
-            "bring it up on node2:  ip link set ens5 up"
+            "bring it up on node2:  sudo ip link set ens5 up"
         )
 
     def test_an_address_that_another_node_has(self) -> None:

@@ -102,7 +102,7 @@ class TestUnfit:
         lo = card("lo", "127.0.0.1/8", "10.200.0.1/32", loopback=True)
         ((_, found, *_),) = all_candidates([node("a", address=wish)], [replace(facts("a"), interfaces=(lo, ETH0))])
         assert (found.address, found.rejected) == ("10.200.0.1", "on lo, of which NCCL takes 127.0.0.1")
-        assert "ip addr del 10.200.0.1/32 dev lo;  ip addr add 10.200.0.1/32 dev dummy0" in found.mend
+        assert "  sudo ip addr del 10.200.0.1/32 dev lo\n  sudo ip addr add 10.200.0.1/32 dev dummy0" in found.mend
 
     def test_ipv6_link_local_even_if_it_is_wished_for(self) -> None:
         wished = candidate(card("e", "fe80::1/64", scope="link"), address="fe80::1", wish={"interface": "e"})
