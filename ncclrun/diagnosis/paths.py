@@ -116,9 +116,9 @@ class _Case:
         first = group[0]
         here, there = self._ends[first.node_rank], self._ends[first.peer]
         fix = (
-            f"make the network carry {here.mtu} bytes, or on {here.name}:  "
-            f"sudo ip link set dev {here.interface} mtu {first.mtu}"
-            f"   and on {there.name}:  sudo ip link set dev {there.interface} mtu {first.mtu}"
+            f"make the network carry {here.mtu} bytes, or\n"
+            f"  on {here.name}:  sudo ip link set dev {here.interface} mtu {first.mtu}\n"
+            f"  on {there.name}:  sudo ip link set dev {there.interface} mtu {first.mtu}"
         )
         peers = listed([self._full(path.peer) for path in group])
         fits = f"only packets of up to {first.mtu} bytes come through from {self._full(first.node_rank)} to {peers}"

@@ -47,7 +47,7 @@ class TestSize:
         assert "up to 1500 bytes come through from a (eth0 10.0.0.0) to b (eth1 10.0.0.1)" in problem.message
         assert "hang at the first large message" in problem.message
         assert (
-            "on a:  sudo ip link set dev eth0 mtu 1500   and on b:  sudo ip link set dev eth1 mtu 1500" in problem.fix
+            "on a:  sudo ip link set dev eth0 mtu 1500\n  on b:  sudo ip link set dev eth1 mtu 1500" in problem.fix
         )
 
     def test_that_a_router_speaks_of_are_a_warning(self) -> None:
