@@ -20,7 +20,7 @@ from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused, PlanError
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused
 from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
@@ -70,8 +70,7 @@ class Launch:
         except NcclrunError as error:
             # What has no code of its own, a full disk here say, kept the run from its start all the same.
             code = EXIT_NOT_STARTED if error.exit_code == NcclrunError.exit_code else error.exit_code
-            table = error.table if isinstance(error, PlanError) else ""
-            yield Failure(message=f"{error.message}\n{table}".rstrip(), fix=error.fix, exit_code=code)
+            yield Failure(message=error.message, fix=error.fix, exit_code=code)
             yield self._ended(code, "nothing was started")
         finally:
             self._clean_up()

@@ -61,16 +61,14 @@ class SpecError(NcclrunError):
 class PlanError(NcclrunError):
     """No plan can be made from what the nodes said (network, ranks, versions); nothing was started.
 
-    ``nodes`` names those whose trouble it is, not all; () where it can't be laid at anybody's door. ``table`` is the
-    candidates as text, for those who don't show them by themselves; "" if there are none.
+    ``nodes`` names those whose trouble it is, not all; () where it can't be laid at anybody's door.
     """
 
     exit_code = EXIT_NOT_STARTED
 
-    def __init__(self, message: str, *, fix: str = "", nodes: tuple[str, ...] = (), table: str = "") -> None:
+    def __init__(self, message: str, *, fix: str = "", nodes: tuple[str, ...] = ()) -> None:
         super().__init__(message, fix=fix)
         self.nodes = nodes
-        self.table = table
 
 
 class HostError(NcclrunError):

@@ -36,7 +36,8 @@ class Found:
     @property
     def warnings(self) -> str:
         """All warnings with what to do about them and whom they are about, a line each."""
-        return "\n".join(f"{e['node']}: {e['text']} | {e['fix']}" for e in self.done.of("warning"))
+        told = (f"{e['node']}: {e['text']} | {e['fix']}" for e in self.done.of("warning"))
+        return "\n".join(line.replace("\n", "; ") for line in told)
 
     @property
     def said(self) -> str:
@@ -52,8 +53,8 @@ class Found:
 
     @property
     def blame(self) -> str:
-        """The error without its table of addresses, in which every node may stand."""
-        return "\n".join(e["message"].partition("addresses in question:")[0] for e in self.done.of("error"))
+        """The error without what mends it."""
+        return "\n".join(e["message"] for e in self.done.of("error"))
 
     def outcome(self, host: int, address: str) -> str:
         """How the host's last attempt to reach that address ended, where the kernel chose the way."""

@@ -8,12 +8,11 @@ from typing import NamedTuple
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import PlanError
 from ncclrun.model.words import listed
-from ncclrun.planning.choice.answers import Joint
+from ncclrun.planning.choice.answers import FAMILIES, Joint, of_family
 from ncclrun.planning.choice.blame import Blame, blame
 from ncclrun.planning.choice.candidates import Candidate, Row, usable
 from ncclrun.planning.choice.nearest import Nearest, nearest
 from ncclrun.planning.choice.proof import Proof, bits
-from ncclrun.planning.choice.verdicts import as_text, table_of_verdicts
 from ncclrun.planning.choice.wishes import entry, take_out, wished
 from ncclrun.planning.choice.wording import MOST_SHOWN, first_of, leaving_out
 
@@ -29,8 +28,6 @@ class _Cause(NamedTuple):
     lines: list[str]
     fix: str
     whose: tuple[str, ...]
-    by_trial: bool
-    """Whether that was seen in how attempts ended, so that the table of these says more."""
 
 
 def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
@@ -38,7 +35,6 @@ def no_loopback(node: Node, row: Row, wanted: str) -> PlanError:
     return PlanError(
         f"{node.name}: no loopback address {wanted}, and all nodes are one machine",
         fix="bring the loopback up:  sudo ip link set lo up\nor name an interface:  network: {interface: NAME}",
-        table=as_text(table_of_verdicts([row], None, (), None)),
     )
 
 
@@ -50,6 +46,9 @@ def no_address(nodes: Sequence[Node], table: Sequence[Row]) -> PlanError:
     lines = [f"no usable address on {listed(outside, MOST_SHOWN)}"]
     if not outside:
         lines = ["some nodes have IPv4 addresses only, others IPv6"]
+        for family, other in (FAMILIES, FAMILIES[::-1]):
+            without = [node.name for node, row in zip(nodes, of_family(rows, other), strict=True) if not row]
+            lines.append(f"  {family} alone on {listed(without, MOST_SHOWN)}")
     lines += [f"  {nodes[at].name} has {_haves(table[at])}" for at in out[:MOST_SHOWN]]
     mends = [c.mend for at in out for c in table[at] if c.mend][:1]
     named = f"name the interface that reaches the others:  {_line(nodes, rows)}"
@@ -57,7 +56,6 @@ def no_address(nodes: Sequence[Node], table: Sequence[Row]) -> PlanError:
         "\n".join(lines),
         fix=_any_of(*mends, *([f"go on without:  {leaving_out(outside)}"] if outside else []), named),
         nodes=outside,
-        table="" if outside else as_text(table_of_verdicts(table, None, (), None)),
     )
 
 
@@ -74,15 +72,13 @@ def nothing_proven(nodes: Sequence[Node], table: Sequence[Row], proof: Proof, un
     if wishes := list(dict.fromkeys(filter(None, map(wished, nodes)))):
         head = f"the cluster file's wish ({listed(wishes)}) does not work for all nodes"
         if unwished is not None:
-            cause = cause._replace(fix=_without_the_wish(nodes, table, unwished), by_trial=False)
+            cause = cause._replace(fix=_without_the_wish(nodes, table, unwished))
         else:
             head += ", and nothing else does"
-    whose = cause.whose if len(cause.whose) < len(nodes) else ()
     return PlanError(
         "\n".join([head, *cause.lines]),
         fix=cause.fix,
-        nodes=whose,
-        table=as_text(table_of_verdicts(table, None, (), proof), whose) if cause.by_trial else "",
+        nodes=cause.whose if len(cause.whose) < len(nodes) else (),
     )
 
 
@@ -112,7 +108,7 @@ def _by_pairs_alone(table: Sequence[Row], proof: Proof) -> _Cause:
         "join all nodes by one subnet (a switch); or let the cables carry one address of each node, on the nodes that"
         " do not reach it:  ip route add ADDRESS via NEIGHBOUR"
     )
-    return _Cause(lines, fix, (), by_trial=True)
+    return _Cause(lines, fix, ())
 
 
 def _in_the_way(nodes: Sequence[Node], table: Sequence[Row], proof: Proof) -> _Cause:
@@ -125,7 +121,7 @@ def _in_the_way(nodes: Sequence[Node], table: Sequence[Row], proof: Proof) -> _C
     if not (outside and verdict.others_work):
         lines += _works_among(table, proof)
     fix = _fix(nodes, near, verdict, outside if 2 * len(outside) < len(nodes) else ())
-    return _Cause(lines, fix, tuple(dict.fromkeys((*outside, *verdict.ends))), by_trial=bool(verdict.lines))
+    return _Cause(lines, fix, tuple(dict.fromkeys((*outside, *verdict.ends))))
 
 
 def _joined(near: Nearest, verdict: Blame, outside: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,9 +12,6 @@ from ncclrun.planning.choice.answers import Joint
 from ncclrun.planning.choice.candidates import Candidate, Quality, Row
 from ncclrun.planning.choice.proof import Proof, bits
 from ncclrun.planning.choice.wording import about_address
-
-MOST_ROWS = 10
-"""Candidates in the table of an error."""
 
 
 @dataclass(frozen=True)
@@ -60,37 +57,6 @@ def table_of_verdicts(
     """A verdict for every candidate of every node; ``choice`` is None when there is no answer."""
     words = _Words(table, choice, others, proof)
     return tuple(tuple(words.judge(node_rank, c) for c in row) for node_rank, row in enumerate(table))
-
-
-def as_text(table: Iterable[Sequence[Verdict]], only: Collection[str] = ()) -> str:
-    """The verdicts as aligned plain text under a headline, at most MOST_ROWS of them; "" if nothing is to be seen.
-
-    Of the nodes in ``only``, if there are any. What says nothing of the cause is left out: what every interface has
-    (loopback, IPv6 link-local), and beside what could be tried what could not.
-    """
-    verdicts = [v for row in table for v in row if not v.candidate.noise and (not only or v.candidate.node in only)]
-    verdicts = [v for v in verdicts if not v.candidate.rejected] or verdicts
-    shown = [
-        (v.candidate.node, v.candidate.interface, f"{v.candidate.address}/{v.candidate.prefix}", v.reason or v.verdict)
-        for v in verdicts[:MOST_ROWS]
-    ]
-    more = len(verdicts) - len(shown)
-    lines = [
-        "addresses in question:",
-        *aligned(shown),
-        *([f"  … and {more} more: see `ncclrun resolve`"] if more else []),
-    ]
-    return "\n".join(lines) if shown else ""
-
-
-def aligned(lines: Iterable[Sequence[str]]) -> list[str]:
-    """Cells in columns, indented by two; the last column is as long as it is."""
-    rows = list(lines)
-    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
-    return [
-        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]])
-        for row in rows
-    ]
 
 
 class _Words:
