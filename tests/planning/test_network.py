@@ -321,7 +321,9 @@ class TestErrors:
 
     def test_an_address_that_many_have_is_told_in_few_words(self) -> None:
         machines = [facts(name, card("e", "10.0.0.1/24")) for name in "abc"]
-        assert "a and 1 more have the same address" in refusal(abc(), machines).message
+        error = refusal(abc(), machines)
+        assert "a and 1 more have the same address" in error.message
+        assert error.fix.startswith("give a (e), or b, another address\n")
 
 
 class TestSeveralNetworks:

@@ -198,7 +198,7 @@ def _elsewhere(node: Node, interface: Interface, owners: Mapping[str, str], mach
     if not others:
         return _Against()
     who = f"{others[0]} and {len(others) - 1} more have" if len(others) > 1 else f"{others[0]} has"
-    return _Against(f"{who} the same address", f"give {node.name} an address of its own on {interface.name}")
+    return _Against(f"{who} the same address", f"give {node.name} ({interface.name}), or {others[0]}, another address")
 
 
 def _quality(fact: NodeFacts, interface: Interface, address: Address, *, announced: bool) -> Quality:
