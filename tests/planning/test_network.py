@@ -314,6 +314,9 @@ class TestErrors:
             "bring it up on n52:  sudo ip link set e up\nor go on without:  --nodes '!n52'\nor name the interface"
         )
 
+    def test_where_no_node_has_one_there_are_none_to_go_on_with(self) -> None:
+        assert "--nodes" not in refusal(abc()[:2], [facts("a"), facts("b")]).fix
+
     def test_a_node_with_nothing_to_mend_says_so(self) -> None:
         error = refusal(abc()[:2], [facts("a", card("e", "10.0.0.1/24")), facts("b")])
         assert error.message.endswith("  b has no address but loopback and link-local ones")

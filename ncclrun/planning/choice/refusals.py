@@ -50,11 +50,11 @@ def no_address(nodes: Sequence[Node], table: Sequence[Row]) -> PlanError:
             without = [node.name for node, row in zip(nodes, of_family(rows, other), strict=True) if not row]
             lines.append(f"  {family} alone on {listed(without, MOST_SHOWN)}")
     lines += [f"  {nodes[at].name} has {_haves(table[at])}" for at in out[:MOST_SHOWN]]
-    mends = [c.mend for at in out for c in table[at] if c.mend][:1]
-    named = f"name the interface that reaches the others:  {_line(nodes, rows)}"
+    steps = [c.mend for at in out for c in table[at] if c.mend][:1]
+    steps += [f"go on without:  {leaving_out(outside)}"] if 0 < len(outside) < len(nodes) else []
     return PlanError(
         "\n".join(lines),
-        fix=_any_of(*mends, *([f"go on without:  {leaving_out(outside)}"] if outside else []), named),
+        fix=_any_of(*steps, f"name the interface that reaches the others:  {_line(nodes, rows)}"),
         nodes=outside,
     )
 
@@ -86,7 +86,8 @@ def _without_the_wish(nodes: Sequence[Node], table: Sequence[Row], unwished: Joi
     """``unwished`` is what works for all; those whose wish is against it are named, with the line that says so."""
     against = [at for at, pick in enumerate(unwished.picks) if table[at][pick.order].unwanted]
     against = against or [at for at, node in enumerate(nodes) if wished(node)]
-    fix = f"{take_out([nodes[at] for at in against])}: without it {unwished.name} is proven for all nodes"
+    out = take_out([nodes[at] for at in against], [(unwished.picks[at],) for at in against])
+    fix = f"{out}: without it {unwished.name} is proven for all nodes"
     if len(against) == len(nodes) and len({pick.interface for pick in unwished.picks}) == 1:
         return _any_of(fix, f"name it:  network: {{interface: {unwished.picks[0].interface}}}")
     return fix
@@ -167,8 +168,8 @@ def _fix_absent(nodes: Sequence[Node], near: Nearest, at: int) -> str:
     if there is not None:
         owners = near.owners(there)
         return f"give one of {listed(owners)} another address than {there.address}" if len(owners) > 1 else there.mend
-    if near.kept_from(at) is not None:
-        return take_out([nodes[at]])
+    if (kept := near.kept_from(at)) is not None:
+        return take_out([nodes[at]], [(kept,)])
     ours = "ip -6 addr" if network is not None and network.version == 6 else "ip addr"
     give = f"give {near.picks[at].node} an address in {network} on the card that is on this wire:  sudo {ours} add"
     return f"{give} ADDRESS/{network.prefixlen if network else ''} dev INTERFACE"

@@ -65,7 +65,7 @@ def refuse_impossible_wishes(nodes: Sequence[Node], table: Sequence[Row]) -> Non
     out = f"{take_out([nodes[at] for at in refused], [table[at] for at in refused])}: the nodes find what joins them"
     raise PlanError(
         "\n".join(lines),
-        fix=f"{mend};\nor {out}" if mend else out,
+        fix=f"{mend}\nor {out}" if mend else out,
         nodes=tuple(nodes[at].name for at in refused) if len(refused) < len(nodes) else (),
     )
 
@@ -75,21 +75,21 @@ def _impossible(node: Node, row: Row) -> bool:
     return bool(wish(node) or (wished(node) and any(c.unwanted for c in row))) and all(c.rejected for c in row)
 
 
-def take_out(nodes: Sequence[Node], table: Sequence[Row] = ()) -> str:
+def take_out(nodes: Sequence[Node], table: Sequence[Row]) -> str:
     """The step that ends wishes, with the lines of the file: ``take out "interface: e" of gpu2``.
 
-    With ``table`` only those lines are meant which no address of the node fulfils, if there are such.
+    Those lines are meant which no address in the node's row fulfils; all, where that takes several together.
     """
     owners: dict[str, list[str]] = {}
-    for at, node in enumerate(nodes):
-        for line, own in _lines(node, table[at] if table else ()):
+    for node, row in zip(nodes, table, strict=True):
+        for line, own in _lines(node, row):
             owners.setdefault(f'"{line}"' if own else f'"network.{line}"', []).extend([node.name] if own else [])
     lines = [f"{line} of {listed(who, MOST_SHOWN)}" if who else line for line, who in owners.items()]
     return f"take out {' and '.join(lines)}"
 
 
 def _lines(node: Node, row: Row) -> list[tuple[str, bool]]:
-    """The lines that stand in the way, and whether they are the node's own; all where it takes several together."""
+    """The lines that stand in the way, and whether they are the node's own."""
     wants = node.network
     wishes = [
         ("address", node.address, lambda c: c.ip == ip_address(str(node.address))),

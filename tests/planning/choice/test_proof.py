@@ -258,6 +258,20 @@ class TestWishes:
         assert caught.value.fix == 'take out "address: 10.0.1.3" of c: without it 10.0.0.0/24 is proven for all nodes'
         assert caught.value.nodes == ("c",)
 
+    def test_of_several_lines_of_a_node_those_alone_are_named_that_are_in_the_way(self) -> None:
+        nodes = [node(n, subnet="10.0.0.0/16", address="10.0.1.3" if n == "c" else None) for n in "abc"]
+        with pytest.raises(PlanError) as caught:
+            by_proof(nodes, TWO, in_net("10.0.0"))
+        assert caught.value.fix.startswith('take out "address: 10.0.1.3" of c: ')
+
+    def test_a_wish_is_not_blamed_where_nothing_works_without_it_either(self) -> None:
+        with pytest.raises(PlanError) as caught:
+            by_proof([node(n, interface="f") for n in "abc"], TWO, lambda *_: False)
+        assert caught.value.message.startswith(
+            "the cluster file's wish (interface: f) does not work for all nodes, and nothing else does\n"
+        )
+        assert "take out" not in caught.value.fix
+
     def test_a_family_is_a_wish_as_well(self) -> None:
         machines = [facts(n, card("e", f"10.0.0.{i}/24", f"fd00::{i}/64")) for i, n in enumerate("abc", 1)]
         with pytest.raises(PlanError) as caught:
