@@ -189,8 +189,8 @@ class TestSeveralNodes:
         assert first is not None
         assert first.message == (
             "NCCL 2.27.5 takes other interfaces than planned (on gpu1 ens3 10.9.0.1 instead of eth1 10.0.0.1,"
-            " on gpu2 ens3 10.9.0.2 instead of eth2 10.0.0.2): NCCL_SOCKET_IFNAME=ens3 from `nccl.env` in the cluster file"
-            " decides it"
+            " on gpu2 ens3 10.9.0.2 instead of eth2 10.0.0.2): NCCL_SOCKET_IFNAME=ens3 from `nccl.env` in the cluster"
+            " file decides it"
         )
 
     def test_the_same_line_of_a_file_names_all_that_have_it(self) -> None:

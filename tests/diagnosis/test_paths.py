@@ -46,9 +46,7 @@ class TestSize:
         assert (rank, problem.level, problem.code) == (0, "error", "path_mtu")
         assert "up to 1500 bytes come through from a (eth0 10.0.0.0) to b (eth1 10.0.0.1)" in problem.message
         assert "hang at the first large message" in problem.message
-        assert (
-            "on a:  sudo ip link set dev eth0 mtu 1500\n  on b:  sudo ip link set dev eth1 mtu 1500" in problem.fix
-        )
+        assert "on a:  sudo ip link set dev eth0 mtu 1500\n  on b:  sudo ip link set dev eth1 mtu 1500" in problem.fix
 
     def test_that_a_router_speaks_of_are_a_warning(self) -> None:
         ((_, problem),) = problems(path(0, 1, 1400, told=True))
