@@ -115,7 +115,7 @@ class Call:
 
 
 Done = Callable[[Call], Iterable[Call]]
-"""Takes a call that has ended; gives further ones to make."""
+"""Takes a call that has ended, or that is late; gives further ones to make."""
 
 
 def most_at_once() -> int:
@@ -131,9 +131,12 @@ def most_at_once() -> int:
 class Dialler:
     """Makes calls until none is left. For a process that does nothing else (in which SIGPIPE may well be deadly)."""
 
-    def __init__(self, token: str, done: Done) -> None:
+    def __init__(self, token: str, done: Done, late: Done = lambda _call: (), late_seconds: float = 0.0) -> None:
+        """``late`` is told of each call that was not taken ``late_seconds`` before its limit."""
         self._token = token
         self._done = done
+        self._late = late
+        self._late_seconds = late_seconds
         self._most = most_at_once()
         self._waiting: collections.deque[Call] = collections.deque()
         self._open: dict[int, Call] = {}
@@ -160,8 +163,13 @@ class Dialler:
     def _expire(self) -> None:
         now = time.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
-            call = heapq.heappop(self._deadlines)[2]
-            if call.sock is not None:
+            moment, _, call = heapq.heappop(self._deadlines)
+            if call.sock is None:
+                continue
+            if moment < call.begin + call.limit:
+                if not call.local:
+                    self._waiting.extend(self._late(call))
+            else:
                 call.outcome = "stranger" if call.received else "timeout"
                 self._end(call)
 
@@ -188,6 +196,9 @@ class Dialler:
         self._open[fd] = call
         self._begun += 1
         heapq.heappush(self._deadlines, (call.begin + call.limit, self._begun, call))
+        if 0 < self._late_seconds < call.limit:
+            self._begun += 1
+            heapq.heappush(self._deadlines, (call.begin + call.limit - self._late_seconds, self._begun, call))
         # By edges: one registration does for the connection and for the answer.
         self._epoll.register(fd, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
         return None

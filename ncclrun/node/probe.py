@@ -30,11 +30,16 @@ class _Attempt:
         self.source = source
         self.address = address
         self.open_ports: list[int] = []
+        self.others_asked = False
 
     def call(self, limit: float) -> Call:
         return Call(self.address, self.target.port, self.source, limit, tag=self)
 
     def others(self) -> Iterator[Call]:
+        """The calls to the other ports, once."""
+        if self.others_asked:
+            return
+        self.others_asked = True
         for port in self.target.other_ports:
             yield Call(self.address, port, self.source, OTHER_SECONDS, greet=False, tag=self)
 
@@ -51,7 +56,7 @@ class _Attempt:
             "by": call.by,
             "seconds": call.seconds,
             "local": call.local,
-            "open_ports": sorted(self.open_ports),
+            "open_ports": sorted(self.open_ports) if outcome in TRY_OTHERS else [],
             "detail": call.detail,
         }
 
@@ -77,6 +82,10 @@ def probe(token: str, node_rank: int, targets: Iterable[Target], limit: float) -
     attempts = _attempts(node_rank, targets)
     ended: dict[_Attempt, Call] = {}
 
+    def late(call: Call) -> Iterable[Call]:
+        # What has not been answered by now will hardly be: the other ports are asked in the time that is left to it.
+        return call.tag.others() if call.greet else ()
+
     def done(call: Call) -> Iterable[Call]:
         attempt: _Attempt = call.tag
         if call.greet:
@@ -86,5 +95,5 @@ def probe(token: str, node_rank: int, targets: Iterable[Target], limit: float) -
             attempt.open_ports.append(call.port)
         return ()
 
-    Dialler(token, done).run(attempt.call(limit) for attempt in attempts)
+    Dialler(token, done, late, OTHER_SECONDS).run(attempt.call(limit) for attempt in attempts)
     return {"links": [attempt.link(ended[attempt]) for attempt in attempts]}
