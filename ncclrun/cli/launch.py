@@ -107,4 +107,4 @@ def launch(
     )
     with signals() as control, open_transport(ask_pass, cluster) as transport:
         command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run)
-        show(command.events(), json=json, ranks=ranks, plan=dry_run, unread=True)
+        show(command.events(), control, json=json, ranks=ranks, plan=dry_run, unread=True)

@@ -46,7 +46,7 @@ def ping(
         raise UsageError("--seconds and --streams are for a measurement", fix="add --bandwidth or --deep")
     with signals() as control, open_transport(ask_pass, spec) as transport:
         events = Ping(spec, transport, control, os.environ, bandwidth=wanted).events()
-        show(events, json=json, page=Page(html, f"ncclrun ping {spec.source}"))
+        show(events, control, json=json, page=Page(html, f"ncclrun ping {spec.source}"))
 
 
 def resolve(
@@ -74,4 +74,4 @@ def resolve(
     rewrite = Rewrite(cluster) if write else None
     with signals() as control, open_transport(ask_pass, spec) as transport:
         events = command(spec, transport, control, os.environ, write=rewrite)
-        show(events, json=json, page=Page(html, f"ncclrun resolve {spec.source}"))
+        show(events, control, json=json, page=Page(html, f"ncclrun resolve {spec.source}"))

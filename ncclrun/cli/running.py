@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,7 @@ class Page:
 
 def show(
     events: Iterator[Event],
+    control: Control,
     *,
     json: bool,
     ranks: str | None = None,
@@ -121,16 +122,17 @@ def show(
 ) -> None:
     """Shows every event and leaves with the exit code of the last one.
 
-    ``unread``: what the command does goes on when nobody reads our output any more (``| head``). ``page`` takes the
+    A reader who takes nothing does not keep a Ctrl-C from being heard (``control``). ``unread``: what the command does
+    goes on when nobody reads our output any more (``| head``). ``page`` takes the
     events too and is written when they end.
     """
-    from ncclrun.console.output import OutputClosed
+    from ncclrun.console.output import Output, OutputClosed, OutputStuck
     from ncclrun.console.view import make_view
     from ncclrun.model.events import Ended
 
     code = 0
-    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan)
-    with closing(view):
+    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan, hurry=control.stopped)
+    with suppress(OutputStuck), closing(view):
         for event in events:
             if page is not None:
                 page.add(event)
@@ -138,6 +140,9 @@ def show(
                     page.write()  # before the end is told: a page that can't be written is an end of its own
             try:
                 view.show(event)
+            except OutputStuck as error:
+                with suppress(OutputClosed):  # stderr may be the same terminal
+                    Output(sys.stderr, control.stopped).write(f"warning: {error}\n")
             except OutputClosed:
                 if not unread:
                     raise

@@ -30,7 +30,7 @@ def logs(
         events = read_logs(
             run, transport, control, node=node, ranks=rank, stream=stream_option(stream), tail=tail, follow=follow
         )
-        show(events, json=json)
+        show(events, control, json=json)
 
 
 def stop(
@@ -47,7 +47,7 @@ def stop(
     from ncclrun.commands.rejoin import stop as command
 
     with signals() as control, open_transport(ask_pass, None) as transport:
-        show(command(find_run(run, going=True), transport, control, kill=kill), json=json)
+        show(command(find_run(run, going=True), transport, control, kill=kill), control, json=json)
 
 
 def attach(
@@ -63,4 +63,4 @@ def attach(
     from ncclrun.commands.rejoin import attach as command
 
     with signals() as control, open_transport(ask_pass, None) as transport:
-        show(command(find_run(run, going=True), transport, control), json=json)
+        show(command(find_run(run, going=True), transport, control), control, json=json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol, TextIO
 
@@ -31,30 +31,33 @@ def make_view(
     ranks: str | None = None,
     plan: bool = False,
     environ: Mapping[str, str] = os.environ,
+    hurry: Callable[[], bool] = lambda: False,
 ) -> View:
-    """The view for these streams.
+    """The view for these streams; ``hurry`` as Output takes it.
 
     JSON lines on stdout with ``json``; a live view when both streams are a terminal that can move its cursor; else
     plain lines, logs and results on stdout and all else on stderr. NO_COLOR takes the colours alone. Only workers in
     the selection ``ranks`` (``0-3``, ``!5``; None: all) are shown; launchers always are. ``plan`` shows the plan in
     full (`--dry-run`).
     """
-    view = _choose(stdout, stderr, json=json, plan=plan, environ=environ)
+    view = _choose(stdout, stderr, json=json, plan=plan, environ=environ, hurry=hurry)
     return view if ranks is None else _Selected(view, ranks)
 
 
-def _choose(stdout: TextIO, stderr: TextIO, *, json: bool, plan: bool, environ: Mapping[str, str]) -> View:
+def _choose(
+    stdout: TextIO, stderr: TextIO, *, json: bool, plan: bool, environ: Mapping[str, str], hurry: Callable[[], bool]
+) -> View:
     if json:
-        return JsonView(Output(stdout))
+        return JsonView(Output(stdout, hurry))
     # rich takes 0.1 s to import, and neither `--help` nor `--json` needs it.
     if _is_live(stdout, environ) and _is_live(stderr, environ):
         from ncclrun.console.terminal import TerminalView
 
-        output = Colorless(stdout) if environ.get("NO_COLOR") else Output(stdout)
+        output = (Colorless if environ.get("NO_COLOR") else Output)(stdout, hurry)
         return TerminalView(output, colors=_colors(environ), size=partial(_size, stdout), plan=plan)
     from ncclrun.console.plain import PlainView
 
-    return PlainView(Output(stdout), Output(stderr), plan=plan)
+    return PlainView(Output(stdout, hurry), Output(stderr, hurry), plan=plan)
 
 
 class _Selected:

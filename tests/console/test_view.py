@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -15,7 +16,7 @@ from typing import TextIO
 import pytest
 
 from ncclrun.console.jsonl import JsonView
-from ncclrun.console.output import OutputClosed
+from ncclrun.console.output import Output, OutputClosed, OutputStuck
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
 from ncclrun.console.view import make_view
@@ -127,3 +128,48 @@ def test_a_character_that_the_stream_lacks_is_no_error() -> None:
 def test_rich_is_not_imported_before_it_is_needed() -> None:
     code = "import sys, ncclrun.console.view; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TestAReaderWhoTakesNothing:
+    @pytest.fixture
+    def pipe(self) -> Iterator[tuple[int, TextIO]]:
+        """Its reading end, and a stream into it."""
+        ours, theirs = os.pipe()
+        with os.fdopen(theirs, "w") as stream:
+            yield ours, stream
+        os.close(ours)
+
+    def test_does_not_hold_up_who_wants_to_leave(self, pipe: tuple[int, TextIO]) -> None:
+        output = Output(pipe[1], hurry=lambda: True)
+        with pytest.raises(OutputStuck):
+            output.write("x" * (1 << 20))
+        output.write("dropped")
+        assert output.closed
+        taken = os.read(pipe[0], 1 << 21)
+        assert set(taken) == {ord("x")}
+        assert len(taken) < 1 << 20
+
+    def test_is_waited_for_while_nobody_is_in_haste(self, pipe: tuple[int, TextIO]) -> None:
+        asked: list[bool] = []
+
+        def hurry() -> bool:
+            asked.append(True)
+            return len(asked) > 20
+
+        with pytest.raises(OutputStuck):
+            Output(pipe[1], hurry=hurry).write("x" * (1 << 20))
+        assert len(asked) == 21
+
+    def test_and_comes_back_gets_every_byte(self, pipe: tuple[int, TextIO]) -> None:
+        text = "".join(f"line {number} ü\n" for number in range(40000))
+        got = bytearray()
+
+        def late() -> None:
+            while len(got) < len(text.encode()):
+                got.extend(os.read(pipe[0], 1 << 16))
+
+        reader = threading.Timer(0.3, late)
+        reader.start()
+        Output(pipe[1], hurry=lambda: True).write(text)
+        reader.join()
+        assert got.decode() == text
