@@ -7,7 +7,7 @@ import os
 import selectors
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from . import kernel, processes
 
@@ -86,14 +86,15 @@ def zombie_status(process: processes.Process) -> int | None:
 class Watch:
     """Knows the workers of a node's torchrun, on the supervisor's selector."""
 
-    def __init__(self, selector: selectors.BaseSelector, fifo: Path) -> None:
+    def __init__(self, selector: selectors.BaseSelector, fifo: Path, stopping: Callable[[], bool]) -> None:
+        """``stopping`` says whether the workers are being stopped at this moment."""
         self._selector = selector
+        self._stopping = stopping
         # Opened for both, so that it never ends and a worker's open never waits.
         self._fd = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._text = b""
         self._polled: list[Rank] = []
         self.latest: dict[int, Rank] = {}
-        self.stopping = False
         selector.register(self._fd, selectors.EVENT_READ, self.hear)
 
     @property
@@ -129,7 +130,7 @@ class Watch:
             self._polled.append(rank)
 
     def _ended(self, rank: Rank, fd: int | None) -> None:
-        rank.end(zombie_status(rank.process), self.stopping)
+        rank.end(zombie_status(rank.process), self._stopping())
         if fd is not None:
             self._selector.unregister(fd)
             os.close(fd)
@@ -148,10 +149,10 @@ class Watch:
         for rank in self.latest.values():
             now = processes.look(rank.process.pid)
             if rank.ended_at is None and (now is None or now.ended or now.start != rank.process.start):
-                rank.end(None, self.stopping)
+                rank.end(None, self._stopping())
 
     def reaped(self, pid: int, status: int) -> None:
         """An adopted process's end: a worker whose torchrun died comes to us."""
         for rank in self.latest.values():
             if rank.process.pid == pid:
-                rank.end(status, self.stopping)
+                rank.end(status, self._stopping())

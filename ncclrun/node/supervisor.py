@@ -74,7 +74,7 @@ class Supervisor:
         self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._control, selectors.EVENT_READ, self._hear)
         if self._facts["launcher"] == "torchrun":
-            self._watch = ranks.Watch(self._selector, self._run.pipes / "ranks")
+            self._watch = ranks.Watch(self._selector, self._run.pipes / "ranks", lambda: self._ending.stopping)
             for rank in range(self._facts["nproc"]):
                 for stream in ("out", "err"):
                     name = f"{rank}.{stream}"
@@ -120,7 +120,6 @@ class Supervisor:
             for key, _ in self._selector.select(None if wait == float("inf") else wait):
                 key.data()
             if self._watch is not None:
-                self._watch.stopping = self._ending.stopping
                 self._watch.poll()
             self._reap()
             if self._watch is not None:

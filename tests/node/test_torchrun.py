@@ -6,6 +6,7 @@ import json
 import os
 import selectors
 import signal
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -140,7 +141,7 @@ def test_without_pidfds_an_end_is_read_by_polling(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(kernel, "pidfd_open", lambda pid: None)
     os.mkfifo(tmp_path / "ranks")
     with selectors.DefaultSelector() as selector:
-        watch = ranks.Watch(selector, tmp_path / "ranks")
+        watch = ranks.Watch(selector, tmp_path / "ranks", lambda: False)
         child = os.fork()
         if child == 0:
             os._exit(7)
@@ -154,3 +155,24 @@ def test_without_pidfds_an_end_is_read_by_polling(monkeypatch: pytest.MonkeyPatc
         os.waitpid(child, 0)
         assert ranks.zombie_status(watch.latest[3].process) is None
         assert processes.look(child) is None
+
+
+def test_a_sibling_that_ends_right_behind_the_failure_was_stopped(tmp_path: Path) -> None:
+    """No turn of the loop need lie between the two: what is being stopped is asked at the moment of each end."""
+    os.mkfifo(tmp_path / "ranks")
+    stopping: list[bool] = []
+    with selectors.DefaultSelector() as selector:
+        watch = ranks.Watch(selector, tmp_path / "ranks", lambda: bool(stopping))
+        workers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+        with (tmp_path / "ranks").open("w") as fifo:
+            fifo.write("".join(f"{rank} {worker.pid} \n" for rank, worker in enumerate(workers)))
+        watch.hear()
+        for worker in workers:
+            worker.kill()
+            while watch.latest[workers.index(worker)].ended_at is None:
+                for key, _ in selector.select(0.1):
+                    key.data()
+                watch.poll()
+            stopping.append(True)
+            worker.wait()
+        assert [watch.latest[rank].stopped for rank in (0, 1)] == [False, True]
