@@ -26,6 +26,17 @@ class Output(NamedTuple):
     out: str
     err: str
 
+    @property
+    def signal(self) -> str:
+        """The signal that it died of, as ``9 (SIGKILL)``; "" if it died of none."""
+        if self.code is None or self.code >= 0:
+            return ""
+        try:
+            name = signal.Signals(-self.code).name
+        except ValueError:
+            name = "unknown"
+        return f"{-self.code} ({name})"
+
 
 def locate(name: str, extra: str = "") -> str | None:
     """The absolute path of a program: `~` expanded, a bare name looked up in PATH, ``extra``, the usual places."""

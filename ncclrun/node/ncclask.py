@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import re
-import signal
 from importlib.abc import InspectLoader
 from pathlib import Path
 from typing import Any
@@ -87,12 +86,8 @@ def _ended(output: commands.Output) -> str:
     """Why there is no answer, from how the child ended."""
     if output.code is None:
         return f"it did not answer within {SECONDS:g} s"
-    if output.code < 0:
-        try:
-            name = signal.Signals(-output.code).name
-        except ValueError:
-            name = "unknown"
-        return f"it crashed by signal {-output.code} ({name})"
+    if output.signal:
+        return f"it crashed by signal {output.signal}"
     last = output.err.strip().splitlines()[-1:]
     return f"the program that asks it ended with exit code {output.code}" + (
         f": {last[0][:LONGEST_LINE]}" if last else ""

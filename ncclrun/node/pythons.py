@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from typing import Any
 
 from . import commands
@@ -72,12 +71,8 @@ def _how(output: commands.Output) -> str:
     last = f": {lines[-1][:300]}" if lines else ""
     if output.code is None:
         return f"did not answer within {SECONDS:.0f} s"
-    if output.code < 0:
-        try:
-            name = signal.Signals(-output.code).name
-        except ValueError:
-            name = "unknown"
-        return f"died by signal {-output.code} ({name}){last}"
+    if output.signal:
+        return f"died by signal {output.signal}{last}"
     return f"ended with exit code {output.code}{last}"
 
 
