@@ -2,7 +2,8 @@
 # Prepares .venv for the Makefile:
 #   demo    makes it and installs ncclrun        torch    sees to it that it has torch, numpy and scikit-learn
 #   dev     the same with the tools of tests     system   installs the system's packages that the tests need (as root)
-#   nccl    sees to it that it has NCCL itself, which tests/topologies ask for its choice (no GPU is needed for that)
+#   nccl    sees to it that it has NCCL itself, which tests/topologies ask for its choice (no GPU is needed for that), and
+#           the libraries of other versions in .venv/nccl
 set -eu
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
@@ -95,6 +96,26 @@ nccl() {
         say "installing NCCL (300 MB)"
         "$python" -m pip install -q --no-deps nvidia-nccl-cu12==2.27.5 || [ -z "${CI-}" ]
     fi
+    for version in 2.18.3 2.23.4 2.29.7 2.32.3; do
+        nccl_library "$version" || [ -z "${CI-}" ]
+    done
+}
+
+# Of another version the library alone, which tests/nccl ask how it reads its settings; it comes into its place whole.
+nccl_library() {
+    place=.venv/nccl/$1
+    if [ -e "$place/libnccl.so.2" ]; then
+        return
+    fi
+    say "fetching NCCL $1 (200 to 320 MB)"
+    rm -rf "$place.part"
+    mkdir -p "$place.part" &&
+        "$python" -m pip download -q --no-deps -d "$place.part" "nvidia-nccl-cu12==$1" &&
+        "$python" -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[2]).extract("nvidia/nccl/lib/libnccl.so.2", sys.argv[1])' \
+            "$place.part" "$place.part"/*.whl &&
+        mkdir -p "$place" &&
+        mv "$place.part/nvidia/nccl/lib/libnccl.so.2" "$place/" &&
+        rm -rf "$place.part"
 }
 
 system() {

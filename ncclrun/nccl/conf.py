@@ -46,7 +46,10 @@ class ConfLine:
 
 
 def parse(data: bytes, version: Version) -> tuple[ConfLine, ...]:
-    """The lines of a conf file as this version of NCCL takes them."""
+    """The lines of a conf file as this version of NCCL takes them.
+
+    Up to 2.23.4 NCCL makes of ``#NCCL_DEBUG=INFO`` a variable named ``#NCCL_DEBUG``: a comment for all that matters.
+    """
     fgets = version >= CR_IS_CUT_SINCE
     lines: list[ConfLine] = []
     first: dict[str, int] = {}
