@@ -6,6 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ncclrun.model.network import Link, NcclAnswer, Path
+from ncclrun.model.settingevents import (
+    ConfCompared,
+    ConfDiff,
+    ConfPushed,
+    ConfRestored,
+    ConfRolledBack,
+    SettingDiffers,
+    SettingFound,
+    SettingsSeen,
+)
 
 NodeStateName = Literal["starting", "running", "unknown", "stopping", "ended"]
 Stream = Literal["out", "err"]
@@ -417,4 +427,12 @@ Event = (
     | Measuring
     | Transferred
     | Written
+    | SettingsSeen
+    | SettingDiffers
+    | SettingFound
+    | ConfDiff
+    | ConfCompared
+    | ConfPushed
+    | ConfRestored
+    | ConfRolledBack
 )
