@@ -10,7 +10,11 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.events import Event, Judged, Resolved, Warn
+from ncclrun.model.facts import NodeFacts
 from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.model.settings import Setting
+from ncclrun.nccl.effective import effective, node_layers
+from ncclrun.nccl.version import parse
 from ncclrun.planning.environment import node_environment
 from ncclrun.planning.network import Choice, Note, Verdict
 from ncclrun.planning.rdma import plan_rdma
@@ -35,12 +39,16 @@ def with_rdma(
         [one.node for one in participants],
         [one.facts for one in participants],
         endpoints,
-        [
-            {**one.facts.rdma_settings, **{variable.name: variable.value for variable in environment}}
-            for one, environment in zip(participants, environments, strict=True)
-        ],
+        [_values(one.facts, environment) for one, environment in zip(participants, environments, strict=True)],
     )
     return tuple(replace(e, hca=hca) for e, hca in zip(endpoints, plan.hcas, strict=True)), plan.notes
+
+
+def _values(facts: NodeFacts, environment: Sequence[Variable]) -> dict[str, str]:
+    """What NCCL would take there, by name."""
+    run = [Setting(variable.name, variable.value) for variable in environment]
+    layers = node_layers(run, facts.settings, parse(facts.python.nccl))
+    return {name: one.value for name, one in effective(layers).items()}
 
 
 def settle(

@@ -11,7 +11,10 @@ from ncclrun.model.events import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.model.words import listed
+from ncclrun.nccl.conf import in_force, parse, read_files
 from ncclrun.nccl.lines import setting_line
+from ncclrun.nccl.version import NEWEST
+from ncclrun.nccl.version import parse as parse_version
 
 PLACES = {
     "nccl.env": "`nccl.env` in the cluster file",
@@ -183,7 +186,7 @@ def _settings(answer: NcclAnswer, environment: Sequence[Variable]) -> Iterator[S
     said = dict(found for found in map(setting_line, reversed(answer.lines)) if found is not None)
     planned = {variable.name: variable for variable in environment}
     for name in DECIDING:
-        filed = [(file.path, value) for file in answer.conf_files for key, value in file.settings if key == name]
+        filed = list(_filed(answer, name))
         if name in planned:
             if planned[name].value or name != "NCCL_COMM_ID":  # an empty one of these takes the place of the plan's own
                 yield _from_plan(planned[name])
@@ -192,6 +195,13 @@ def _settings(answer: NcclAnswer, environment: Sequence[Variable]) -> Iterator[S
             yield Setting(name, value, value, path, f"take the line {name}={value} out of {path} on {NODE}")
         elif name in said or (name == "NCCL_COMM_ID" and _wants_subnet(answer)):
             yield _from_login(name, said.get(name, "…"))
+
+
+def _filed(answer: NcclAnswer, name: str) -> Iterator[tuple[str, str]]:
+    """The conf files that this NCCL reads and that set a variable, the deciding one first: path and value."""
+    version = parse_version(answer.version) or NEWEST
+    for file in read_files(answer.conf_files, version):
+        yield from ((file.path, one.value) for one in in_force(parse(file.data, version)) if one.name == name)
 
 
 def _wants_subnet(answer: NcclAnswer) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from ncclrun.model.settings import NodeSettings
 
 
 @dataclass(frozen=True)
@@ -139,14 +140,12 @@ class NodeFacts:
     driver: str = ""
     stale: tuple[str, ...] = ()
     """Names of variables in the login environment that a launcher must not inherit (RANK, MASTER_ADDR, PET_…)."""
-    environment: tuple[str, ...] = ()
-    """Names of NCCL_/GLOO_/TORCH_ variables in the login environment."""
     rdma: tuple[RdmaDevice, ...] = ()
     verbs: str = ""
     """Why NCCL could not use the RDMA devices ("" if it could): libibverbs missing, no access to /dev/infiniband."""
-    rdma_settings: Mapping[str, str] = field(default_factory=dict)
-    """NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_NET as the login environment or a conf file sets them (with devices only)."""
     proxies: tuple[str, ...] = ()
     """Names of proxy variables in the login environment (``https_proxy``)."""
     ssh_address: str = ""
     """Address of this node at which the SSH connection arrived ("" without one)."""
+    settings: NodeSettings = NodeSettings()
+    """What the node itself says to NCCL, Gloo and torch."""

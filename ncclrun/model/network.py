@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ncclrun.model.settings import ConfFile
+
 Reach = Literal[
     "reached",
     "other",
@@ -151,14 +153,6 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfFile:
-    """A configuration file that NCCL reads on a node, with what it sets (raw values)."""
-
-    path: str
-    settings: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class NcclAnswer:
     """What libnccl itself says on a node, asked by ncclGetUniqueId with the planned environment."""
 
@@ -173,6 +167,7 @@ class NcclAnswer:
     lines: tuple[str, ...] = ()
     """NCCL's own lines."""
     conf_files: tuple[ConfFile, ...] = ()
+    """All that some version would read in that environment."""
     error: str = ""
     """Why it could not be asked."""
 

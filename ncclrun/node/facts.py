@@ -8,7 +8,7 @@ import shutil
 import socket
 from typing import Any
 
-from . import gpus, interfaces, machine, ncclask, pythons, rdma, statedir
+from . import conffiles, gpus, interfaces, machine, pythons, rdma, startup, statedir
 
 # Set by a launcher for its workers; inherited from a login environment they would mislead ours.
 STALE = re.compile(
@@ -16,8 +16,6 @@ STALE = re.compile(
     r"|PET_.*|TORCHELASTIC_.*|TORCH_NCCL_ASYNC_ERROR_HANDLING|NCCLRUN_.*)\Z"
 )
 PROXY = re.compile(r"(?:https?|all|no)_proxy\Z", re.IGNORECASE)
-# What decides whether NCCL uses RDMA, beside what the launcher sets.
-RDMA_SETTINGS = ("NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_NET")
 TELLING = re.compile(r"(?:NCCL|GLOO|TORCH|TP|UCX|FI)_.*\Z")
 
 
@@ -32,15 +30,16 @@ def _ssh_address() -> str:
     return words[2].split("%")[0] if len(words) > 2 else ""
 
 
-def rdma_settings(nccl: str) -> dict[str, str]:
-    """What the login environment, else NCCL's conf files (as that version reads them), set of RDMA_SETTINGS."""
-    found: dict[str, str] = {}
-    files = [file["settings"] for file in ncclask.conf_files(nccl, dict(os.environ))]
-    for settings in [list(os.environ.items()), *files]:
-        for name, value in settings:
-            if name in RDMA_SETTINGS:
-                found.setdefault(name, value)
-    return found
+def settings() -> dict[str, Any]:
+    """The fields of model NodeSettings."""
+    login = {name: os.environ[name] for name in sorted(os.environ) if TELLING.match(name) and not STALE.match(name)}
+    return {
+        # NCCL looks for its file in HOME.
+        "login": {**login, **({"HOME": os.environ["HOME"]} if "HOME" in os.environ else {})},
+        "conf_files": conffiles.read(dict(os.environ)),
+        # They answer who set what is there; where nothing is, there is nothing to ask.
+        "mentions": startup.mentions() if login else [],
+    }
 
 
 def find(python: str) -> dict[str, Any]:
@@ -48,7 +47,6 @@ def find(python: str) -> dict[str, Any]:
     state = statedir.find()
     found = gpus.find()
     devices = rdma.find()
-    probed = pythons.probe(python or "python3")
     return {
         "hostname": socket.gethostname(),
         "user": machine.user(),
@@ -57,16 +55,15 @@ def find(python: str) -> dict[str, Any]:
         "interfaces": interfaces.find(devices),
         "gpus": found.gpus,
         "visible_gpus": gpus.visible(found.gpus, os.environ.get("CUDA_VISIBLE_DEVICES")),
-        "python": probed,
+        "python": pythons.probe(python or "python3"),
         "cpus": len(os.sched_getaffinity(0)),
         "state_dir": str(state.path or ""),
         "free_bytes": free_bytes(state),
         "driver": found.driver,
         "stale": sorted(name for name in os.environ if STALE.match(name)),
-        "environment": sorted(name for name in os.environ if TELLING.match(name) and not STALE.match(name)),
         "rdma": devices,
         "verbs": rdma.verbs([device["name"] for device in devices]),
-        "rdma_settings": rdma_settings(probed["nccl"]) if devices else {},
         "proxies": sorted(name for name in os.environ if PROXY.match(name) and os.environ[name]),
         "ssh_address": _ssh_address(),
+        "settings": settings(),
     }

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
 import re
+import tempfile
 from importlib.abc import InspectLoader
-from pathlib import Path
 from typing import Any
 
-from . import commands, ncclchild
+from . import commands, conffiles, ncclchild
 
 SECONDS = 15.0
 MOST_LINES = 40
 MOST_LATE = 4
 LONGEST_LINE = 300
-MOST_CONF_BYTES = 64 << 10
-ETC_CONF = Path("/etc/nccl.conf")
 # The person's own wishes for NCCL's output are put aside for the question, those of a conf file too: what the
 # environment sets goes over it.
 QUESTION = {
@@ -25,54 +21,8 @@ QUESTION = {
     "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,ENV,NET",
     "NCCL_DEBUG_FILE": "/dev/stderr",
 }
-NAMED_CONF_SINCE = (2, 23, 4)
-HOME_BY_VARIABLE_SINCE = (2, 30)
-CR_IS_CUT_SINCE = (2, 30)
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
-
-
-def _conf_paths(version: tuple[int, ...], env: dict[str, str]) -> list[Path]:
-    """The files that this NCCL reads, in order: what an earlier one sets stays."""
-    named = env.get("NCCL_CONF_FILE", "")
-    if named and version >= NAMED_CONF_SINCE:
-        return [Path(named), ETC_CONF]
-    if version >= HOME_BY_VARIABLE_SINCE:
-        home = env.get("HOME", "")
-    else:
-        try:
-            home = pwd.getpwuid(os.getuid()).pw_dir
-        except KeyError:
-            home = ""  # a container's user without an entry
-    return [*([Path(home) / ".nccl.conf"] if home else []), ETC_CONF]
-
-
-def _settings(text: str, version: tuple[int, ...]) -> list[list[str]]:
-    """Names and values as NCCL takes them: all left and right of the first `=`, blanks and comments included."""
-    found = []
-    for line in text.split("\n"):
-        if "=" in line and not line.startswith("#"):
-            name, value = line.split("=", 1)
-            found.append([name, value.rstrip("\r") if version >= CR_IS_CUT_SINCE else value])
-    return found
-
-
-def conf_files(version: str, env: dict[str, str]) -> list[dict[str, Any]]:
-    """The fields of model ConfFile for each file that is there and that this version of NCCL reads."""
-    number = _version(version)
-    found = []
-    for path in _conf_paths(number, env):
-        try:
-            if not path.is_file():
-                continue
-            with path.open("rb") as file:
-                text = file.read(MOST_CONF_BYTES).decode("utf-8", "replace")
-        except OSError:
-            continue  # NCCL can't read it either, and says nothing
-        found.append({"path": str(path), "settings": _settings(text, number)})
-    return found
+CONF_NAME = "nccl.conf"
+"""What a file is called that was made for the question alone."""
 
 
 def program() -> str:
@@ -110,6 +60,7 @@ def ask(python: str, env: dict[str, str]) -> dict[str, Any]:
     ``env`` is the whole environment that a worker would have.
     """
     answer: dict[str, Any] = {"library": "", "version": "", "result": None, "lines": [], "conf_files": [], "error": ""}
+    answer["conf_files"] = conffiles.read(env)
     path = commands.locate(python or "python3")
     if path is None:
         return {**answer, "error": f"{python} is not on that host, or no program"}
@@ -122,6 +73,16 @@ def ask(python: str, env: dict[str, str]) -> dict[str, Any]:
     # The line that is asked for is among them however much a plugin says before it.
     late = [line for line in lines[MOST_LINES:] if "Bootstrap" in line][:MOST_LATE]
     answer["lines"] = [line[:LONGEST_LINE] for line in (*lines[:MOST_LINES], *late)]
-    if answer["library"]:
-        answer["conf_files"] = conf_files(answer["version"], env)
+    return answer
+
+
+def ask_with(python: str, env: dict[str, str], conf: str, directory: str | None) -> dict[str, Any]:
+    """As `ask`, with NCCL_CONF_FILE naming a file of this text, made in ``directory`` (None: /tmp) for the question."""
+    with tempfile.NamedTemporaryFile(dir=directory, prefix=".nccl-", suffix=".conf") as file:
+        file.write(conf.encode("utf-8", "surrogateescape"))
+        file.flush()
+        answer = ask(python, {**env, "NCCL_CONF_FILE": file.name})
+    for one in answer["conf_files"]:
+        if "named" in one["roles"]:
+            one["path"] = CONF_NAME
     return answer

@@ -177,7 +177,13 @@ def _names(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
 
 def _nccl(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     python, env = str(request.get("python") or ""), start.environment(request)
-    server.tasks.spawn(lambda: ncclask.ask(python, env), reply, ncclask.SECONDS + 5.0)
+    conf = start.conf_text(request)
+    directory = None if server.state.path is None else str(server.state.path)
+
+    def ask() -> dict[str, Any]:
+        return ncclask.ask(python, env) if conf is None else ncclask.ask_with(python, env, conf, directory)
+
+    server.tasks.spawn(ask, reply, ncclask.SECONDS + 5.0)
 
 
 HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
-from . import archive, machine, pythons, rundir, worker
+from . import archive, machine, pythons, rundir, start, worker
 from .refusal import Refusal
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}\Z")
@@ -37,6 +37,7 @@ class Order(NamedTuple):
     python: str
     program: str | None
     search: str | None
+    conf: str | None
 
     @property
     def directory(self) -> str:
@@ -83,6 +84,7 @@ def check(request: dict[str, Any]) -> Order:
         _text(request, "python") or "python3",
         _text(request, "program"),
         _text(request, "search"),
+        start.conf_text(request),
     )
 
 
@@ -203,6 +205,8 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
     part = rundir.RunDir(path)
     part.reserve(order.nproc)
     part.worker.write_text(worker.SCRIPT, "ascii")
+    if order.conf is not None:
+        part.write_conf(order.conf)
     rundir.write_whole(
         path / "run.json",
         {

@@ -42,9 +42,26 @@ def environment(request: dict[str, Any]) -> dict[str, str]:
     return {**_variables(request.get("defaults", {})), **base, **_variables(request.get("env", {}))}
 
 
+def conf_text(request: dict[str, Any]) -> str | None:
+    """The text of the conf file that a request brings along; None if it brings none."""
+    text = request.get("conf")
+    if text is not None and not isinstance(text, str):
+        raise Refusal("bad_request", "conf must be text")
+    return text
+
+
+def _run_paths(request: dict[str, Any], run: rundir.RunDir) -> dict[str, str]:
+    """Variables that name a file of the run directory."""
+    names = _variables(request.get("run_paths", {}))
+    for name in names.values():
+        if not (run.path / name).is_file() or "/" in name:
+            raise Refusal("bad_request", f"there is no file {name!r} in the run directory")
+    return {variable: str(run.path / name) for variable, name in names.items()}
+
+
 def programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any], umask: int) -> list[spawn.Program]:
     """What to start, with whole environments: what the request sets over the login's, and over both what is ours."""
-    base = environment(request)
+    base = {**environment(request), **_run_paths(request, run)}
     own = {
         "NCCLRUN_COOKIE": run_facts["cookie"],
         "NCCLRUN_RUN_ID": run.run_id,

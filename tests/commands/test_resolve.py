@@ -13,6 +13,7 @@ from ncclrun.model.errors import HostError
 from ncclrun.model.events import Ended, Event, Failure, Judged, Refused, Resolved, Unreachable, Warn, Written
 from ncclrun.model.facts import RdmaDevice, RdmaPort
 from ncclrun.model.plan import Endpoint
+from ncclrun.model.settings import NodeSettings
 from ncclrun.node.pathmtu import SMALLEST
 from ncclrun.transport.fake import Request
 from tests.commands.fakenet import FakeNet
@@ -158,7 +159,7 @@ def test_rdma_on_one_of_two_nodes_is_refused_before_any_start() -> None:
 
 
 def test_rdma_that_the_node_itself_switches_off_is_no_mix() -> None:
-    off = {"rdma": (ROCE,), "rdma_settings": {"NCCL_IB_DISABLE": "1"}}
+    off = {"rdma": (ROCE,), "settings": NodeSettings(login={"NCCL_IB_DISABLE": "1"})}
     events = resolved(FakeNet(PAIR, said={"a": off}))
     assert [event.hca for event in events if isinstance(event, Resolved)] == ["", ""]
     assert end(events)[0] == 0

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.model.events import Problem
-from ncclrun.model.network import ConfFile, NcclAnswer
+from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.model.settings import ConfFile
 
 PLANNED = Endpoint("eth1", "10.0.0.1", "")
 LIBRARY = "/v/nvidia/nccl/lib/libnccl.so.2"
@@ -23,6 +24,10 @@ def answer(interface: str = "", address: str = "", *said: str, result: int = 0, 
     lines = tuple(f"n:1:1 [0] NCCL INFO {text}" for text in said)
     known = {"library": LIBRARY, "version": "2.27.5", "conf_files": (), "error": "", **more}
     return NcclAnswer(result=result, interface=interface, address=address, lines=lines, **known)  # type: ignore[arg-type]  # a bag for tests
+
+
+def conf_file(path: str, text: str) -> ConfFile:
+    return ConfFile(path, ("system",) if path.startswith("/etc/") else ("home", "passwd_home"), text)
 
 
 def differs(found: tuple[bool | None, Problem | None]) -> Problem:
@@ -78,8 +83,8 @@ class TestAnotherInterface:
 
     def test_a_conf_file_is_named_with_its_line(self) -> None:
         files = (
-            ConfFile("/root/.nccl.conf", (("NCCL_COMM_ID", "172.20.0.1:4000"), ("NCCL_COMM_ID", "later"))),
-            ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "later"),)),
+            conf_file("/root/.nccl.conf", "NCCL_COMM_ID=172.20.0.1:4000\nNCCL_COMM_ID=later\n"),
+            conf_file("/etc/nccl.conf", "NCCL_COMM_ID=later\n"),
         )
         said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:4000", conf_files=files)
         problem = differs(judge("gpu1", PLANNED, said, OWN))
@@ -87,7 +92,7 @@ class TestAnotherInterface:
         assert problem.fix == "take the line NCCL_COMM_ID=172.20.0.1:4000 out of /root/.nccl.conf on gpu1"
 
     def test_the_login_environment_is_blamed_for_what_nobody_else_set(self) -> None:
-        files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.0.0.1:4000"),)),)
+        files = (conf_file("/etc/nccl.conf", "NCCL_COMM_ID=10.0.0.1:4000\n"),)
         said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:1", conf_files=files)
         problem = differs(judge("gpu1", PLANNED, said, OWN))
         assert "from the login environment" in problem.message
@@ -113,13 +118,13 @@ class TestAnotherInterface:
         assert problem.fix == "take NCCL_SOCKET_IFNAME out of `nccl.env` in the cluster file"
 
     def test_a_conf_file_with_dos_line_ends_is_named(self) -> None:
-        files = (ConfFile("/root/.nccl.conf", (("NCCL_COMM_ID", "172.20.0.1:4000\r"),)),)
+        files = (conf_file("/root/.nccl.conf", "NCCL_COMM_ID=172.20.0.1:4000\r\n"),)
         said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:4000", conf_files=files)
         problem = differs(judge("gpu1", PLANNED, said, OWN))
         assert "from /root/.nccl.conf decides it" in problem.message
 
     def test_an_empty_variable_hides_the_file_and_is_no_setting(self) -> None:
-        files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.0.0.1:4000"),)),)
+        files = (conf_file("/etc/nccl.conf", "NCCL_COMM_ID=10.0.0.1:4000\n"),)
         said = answer("eth0", "172.20.0.5", conf_files=files)
         problem = differs(judge("gpu1", PLANNED, said, (*OWN, Variable("NCCL_COMM_ID", "", "--env"))))
         assert "no setting is known" in problem.message
@@ -194,13 +199,13 @@ class TestSeveralNodes:
         )
 
     def test_the_same_line_of_a_file_names_all_that_have_it(self) -> None:
-        files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.9.0.1:4000"),)),)
+        files = (conf_file("/etc/nccl.conf", "NCCL_COMM_ID=10.9.0.1:4000\n"),)
         first, _ = problems([self.asked(at, conf_files=files) for at in (1, 2)])
         assert first is not None
         assert first.fix == "take the line NCCL_COMM_ID=10.9.0.1:4000 out of /etc/nccl.conf on gpu1, gpu2"
 
     def test_what_has_other_causes_stays_apart(self) -> None:
-        files = (ConfFile("/etc/nccl.conf", (("NCCL_COMM_ID", "10.9.0.1:4000"),)),)
+        files = (conf_file("/etc/nccl.conf", "NCCL_COMM_ID=10.9.0.1:4000\n"),)
         wrong = plan("NCCL_SOCKET_IFNAME", "ens3", "nccl.env")
         right = Asked("gpu3", PLANNED, answer("eth1", "10.0.0.1"), OWN)
         first, second, third, unknown = problems(

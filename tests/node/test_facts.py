@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ncclrun.model import facts as model
-from ncclrun.node import commands, facts, getifaddrs, gpus, interfaces, ncclask, netlink, pythons
+from ncclrun.model.settings import NodeSettings
+from ncclrun.node import commands, getifaddrs, gpus, interfaces, netlink, pythons
 from tests.node.client import Client, connected
 from tests.node.conftest import OLDEST
 
@@ -46,7 +47,26 @@ def test_misleading_variables_of_the_login_environment_are_named(env: dict[str, 
     with connected(OLDEST, {**env, **login}) as node:
         answer = node.call("facts", python="")
     assert answer["stale"] == ["MASTER_ADDR", "PET_NNODES", "RANK"]
-    assert answer["environment"] == ["NCCL_SOCKET_IFNAME"]
+    assert answer["settings"]["login"] == {"HOME": env["HOME"], "NCCL_SOCKET_IFNAME": "eth0"}
+
+
+def test_what_the_node_itself_says_to_nccl_is_told(env: dict[str, str], home: Path) -> None:
+    (home / ".nccl.conf").write_text("NCCL_IB_HCA=mlx5_0  # mine\n")
+    (home / ".bashrc").write_text("export NCCL_DEBUG=INFO\n")
+    with connected(OLDEST, {**env, "NCCL_DEBUG": "INFO"}) as node:
+        settings = node.call("facts", python="")["settings"]
+    assert set(settings) == set(NodeSettings.__dataclass_fields__)
+    assert {file["path"]: file["text"] for file in settings["conf_files"]}[
+        f"{home}/.nccl.conf"
+    ] == "NCCL_IB_HCA=mlx5_0  # mine\n"
+    assert {"file": f"{home}/.bashrc", "line": 1, "name": "NCCL_DEBUG", "text": "export NCCL_DEBUG=INFO"} in settings[
+        "mentions"
+    ]
+
+
+def test_who_sets_variables_is_not_looked_for_where_there_are_none(node: Client, home: Path) -> None:
+    (home / ".bashrc").write_text("export NCCL_DEBUG=INFO\n")
+    assert node.call("facts", python="")["settings"]["mentions"] == []
 
 
 class TestInterfaces:
@@ -212,14 +232,3 @@ def test_of_a_program_that_never_stops_talking_the_beginning_is_kept(tmp_path: P
 def test_a_program_that_closes_its_streams_is_waited_for(tmp_path: Path) -> None:
     text = "#!/bin/sh\necho said\nexec >&- 2>&-\nsleep 0.2; exit 7\n"
     assert commands.ask([program(tmp_path / "p", text)], 10) == (7, "said\n", "")
-
-
-def test_whether_nccl_uses_rdma_is_said_by_the_login_first_and_by_its_conf_files_then(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    named = tmp_path / "nccl.conf"
-    named.write_text("NCCL_IB_DISABLE=1\nNCCL_IB_HCA=mlx5_1\nNCCL_DEBUG=INFO\n# NCCL_NET=Socket\n")
-    monkeypatch.setenv("NCCL_CONF_FILE", str(named))
-    monkeypatch.setenv("NCCL_IB_HCA", "=mlx5_0")
-    monkeypatch.setattr(ncclask, "ETC_CONF", tmp_path / "none")
-    assert facts.rdma_settings("2.27.5") == {"NCCL_IB_HCA": "=mlx5_0", "NCCL_IB_DISABLE": "1"}

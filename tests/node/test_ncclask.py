@@ -90,7 +90,20 @@ class TestTheRealLibrary:
         assert interface(answer) == "lo"
         assert not list(tmp_path.glob("from-*"))
         assert answer["conf_files"][0]["path"] == str(conf)
-        assert ["NCCL_IB_DISABLE", "1"] in answer["conf_files"][0]["settings"]
+        assert answer["conf_files"][0]["text"] == conf.read_text()
+
+    def test_a_conf_file_can_be_asked_about_before_there_is_one(self, site: Path, env: dict[str, str]) -> None:
+        with connected(OLDEST, {**env, "PYTHONPATH": str(site)}) as node:
+            asked: dict[str, Any] = {"python": sys.executable, "env": {}, "defaults": {}, "unset": []}
+            answer = node.call("nccl", conf="NCCL_SOCKET_IFNAME==lo\nNCCL_SOCKET_FAMILY=AF_INET\n", **asked)
+        assert interface(answer) == "lo"
+        (named,) = (file for file in answer["conf_files"] if "named" in file["roles"])
+        assert (named["path"], named["mode"], named["text"].split("\n")[0]) == (
+            "nccl.conf",
+            0o600,
+            "NCCL_SOCKET_IFNAME==lo",
+        )
+        assert not list(Path(env["HOME"]).rglob("*.conf"))
 
 
 class TestWhatGoesWrong:
@@ -178,45 +191,3 @@ def test_the_needed_libraries_are_read_from_the_file() -> None:
     names = ncclchild.needed(Path(sys.executable))
     assert any(name.startswith("libc.so") for name in names)
     assert all(name in found for name in names)
-
-
-class TestConfFiles:
-    """Which files NCCL reads differs by its version."""
-
-    @pytest.fixture
-    def env(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-        monkeypatch.setattr(ncclask, "ETC_CONF", tmp_path / "etc")
-        monkeypatch.setattr(
-            "ncclrun.node.ncclask.pwd.getpwuid", lambda _: type("Entry", (), {"pw_dir": str(tmp_path / "passwd")})
-        )
-        for place in ("passwd", "home"):
-            (tmp_path / place).mkdir()
-            (tmp_path / place / ".nccl.conf").write_text(f"PLACE={place}\n")
-        (tmp_path / "etc").write_text("PLACE=etc\n")
-        (tmp_path / "named").write_text("PLACE=named\n")
-        return {"HOME": str(tmp_path / "home")}
-
-    def places(self, version: str, env: dict[str, str]) -> list[str]:
-        return [file["settings"][0][1] for file in ncclask.conf_files(version, env)]
-
-    @pytest.mark.parametrize(
-        ("version", "plain", "named"),
-        [
-            ("2.21.5", ["passwd", "etc"], ["passwd", "etc"]),
-            ("2.23.4", ["passwd", "etc"], ["named", "etc"]),
-            ("2.29.7", ["passwd", "etc"], ["named", "etc"]),
-            ("2.30.3", ["home", "etc"], ["named", "etc"]),
-        ],
-    )
-    def test_each_version_has_its_own(
-        self, env: dict[str, str], tmp_path: Path, version: str, plain: list[str], named: list[str]
-    ) -> None:
-        assert self.places(version, env) == plain
-        assert self.places(version, {**env, "NCCL_CONF_FILE": ""}) == plain
-        assert self.places(version, {**env, "NCCL_CONF_FILE": str(tmp_path / "named")}) == named
-
-    def test_values_stay_as_they_are(self) -> None:
-        text = "# A=1\nNCCL_SOCKET_IFNAME=eth1  # card\nB = 2\nno setting\nC=x=y\r\n"
-        told = [["NCCL_SOCKET_IFNAME", "eth1  # card"], ["B ", " 2"], ["C", "x=y\r"]]
-        assert ncclask._settings(text, (2, 27, 5)) == told
-        assert ncclask._settings(text, (2, 30, 3))[-1] == ["C", "x=y"]

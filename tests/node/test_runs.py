@@ -188,3 +188,26 @@ def test_a_channel_that_goes_before_it_heard_of_the_start_ends_no_run(node: Clie
     node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
     node.call("stop", run_id="r", node_rank=0, how="kill", grace=0)
     assert node.end()["reason"] == "stopped"
+
+
+class TestAConfFileOfTheRun:
+    CONF = "# ncclrun\nNCCL_SOCKET_IFNAME=eth\udcff1\n"
+
+    def test_it_lies_in_the_run_directory_and_the_workers_are_told_where(self, node: Client) -> None:
+        prepared = node.prepare("r", conf=self.CONF)
+        show = "import os; path = os.environ['NCCL_CONF_FILE']; print(path, ascii(open(path, 'rb').read()))"
+        node.start("r", [sys.executable, "-c", show], run_paths={"NCCL_CONF_FILE": "nccl.conf"})
+        node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+        assert node.end()["reason"] == "finished"
+        path, data = node.logs()["0.out"].decode().strip().split(" ", 1)
+        assert path == prepared["dir"] + "/nccl.conf"
+        assert data == ascii(b"# ncclrun\nNCCL_SOCKET_IFNAME=eth\xff1\n")
+        assert Path(path).stat().st_mode & 0o777 == 0o600
+
+    @pytest.mark.parametrize("name", ["none", "../0.x", "logs", "/etc/passwd"])
+    def test_no_other_file_is_named(self, node: Client, name: str) -> None:
+        node.prepare("r", conf=self.CONF)
+        with pytest.raises(Refused) as refused:
+            node.start("r", ["true"], run_paths={"NCCL_CONF_FILE": name})
+        assert refused.value.code == "bad_request"
+        node.call("discard", run_id="r", node_rank=0, token=TOKEN)
