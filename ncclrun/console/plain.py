@@ -12,6 +12,7 @@ from ncclrun.console.output import Output
 from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
 from ncclrun.console.report import report
+from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, RunCreated
 
 
@@ -26,6 +27,7 @@ class PlainView:
         self._progress = Progress(time.monotonic)
         self._board = PingBoard()
         self._network = NetworkBoard()
+        self._settings = SettingsBoard()
 
     def show(self, event: Event) -> None:
         """One event; raises OutputClosed when a reader has left."""
@@ -36,8 +38,9 @@ class PlainView:
         if isinstance(event, (RunCreated, Planned)):
             self._labels.learn(event)
         self._network.add(event)
-        self._stdout.write(self._network.due(event, None))
-        self._stderr.write(render(self._progress.note(event), colors=False))
+        found, said = self._settings.said(event, None)
+        self._stdout.write(self._network.due(event, None) + found)
+        self._stderr.write(render([*said, *self._progress.note(event)], colors=False))
         if isinstance(event, Planned) and self._plan:
             self._stdout.write(plan_text(event))
         elif isinstance(event, Pinged):

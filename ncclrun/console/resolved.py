@@ -13,7 +13,7 @@ from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import TROUBLED, Seen
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.tables import table_text
-from ncclrun.console.words import count, duration
+from ncclrun.console.words import count, duration, on_nodes
 from ncclrun.model.events import Judged, NcclSays, Probed, Resolved
 from ncclrun.model.network import Path
 from ncclrun.model.words import listed
@@ -143,11 +143,6 @@ def conclusion_text(seen: Seen, width: int | None) -> str:
     return "\n" + text if text else ""
 
 
-def _on(nodes: Sequence[str], total: int) -> str:
-    """``on all 3 nodes``, ``on gpu1, gpu2``."""
-    return f"on all {count(total, 'node')}" if len(nodes) == total > 1 else f"on {listed(nodes)}"
-
-
 def _without(seen: Seen) -> str:
     """``without gpu2: `` where the choice is for those alone that can be joined."""
     missing = [seen.name(rank) for rank in seen.ranks if rank not in seen.resolved]
@@ -160,7 +155,7 @@ def _reasons(resolved: Iterable[Resolved], total: int) -> list[str]:
     for event in resolved:
         reasons.setdefault(event.why, {}).setdefault(event.interface, []).append(event.node)
     return [
-        ", ".join(f"{interface} {_on(nodes, total)}" for interface, nodes in groups.items()) + f": {why}"
+        ", ".join(f"{interface} {on_nodes(nodes, total)}" for interface, nodes in groups.items()) + f": {why}"
         for why, groups in reasons.items()
     ]
 
@@ -170,7 +165,7 @@ def _hcas(resolved: Iterable[Resolved], total: int) -> list[str]:
     for event in resolved:
         if event.hca:
             groups.setdefault(event.hca, []).append(event.node)
-    return [f"NCCL_IB_HCA={hca} {_on(nodes, total)}" for hca, nodes in groups.items()]
+    return [f"NCCL_IB_HCA={hca} {on_nodes(nodes, total)}" for hca, nodes in groups.items()]
 
 
 def _paths(paths: Sequence[Path]) -> list[str]:
@@ -219,4 +214,4 @@ def nccl_words(says: Mapping[int, NcclSays], resolved: Mapping[int, Resolved], t
 def _placed(words: str, nodes: Sequence[str], total: int) -> str:
     if words.startswith(UNASKED) and len(nodes) == total > 1:
         return words.replace(f"{UNASKED} {{on}}", f"was asked on none of the {total} nodes")
-    return words.replace("{on}", _on(nodes, total))
+    return words.replace("{on}", on_nodes(nodes, total))

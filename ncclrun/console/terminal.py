@@ -16,6 +16,7 @@ from ncclrun.console.progress import Progress
 from ncclrun.console.report import report
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import FRAME, MARGIN, Screen, clip
+from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.words import count
 from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, RunCreated
 
@@ -47,6 +48,7 @@ class TerminalView:
         self._screen = Screen(output, size, clock)
         self._board = PingBoard()
         self._network = NetworkBoard()
+        self._settings = SettingsBoard()
         self._plan = plan
         self._bars: dict[Key, Log] = {}
         self._ending: set[Key] = set()
@@ -122,8 +124,9 @@ class TerminalView:
         elif isinstance(event, NodeState) and event.state == "ended":
             self._bars = {key: bar for key, bar in self._bars.items() if bar.node_rank != event.node_rank}
         self._network.add(event)
-        text = self._network.due(event, self._screen.columns)
-        text += render(self._progress.note(event), colors=True, width=self._screen.columns)
+        found, said = self._settings.said(event, self._screen.columns)
+        text = self._network.due(event, self._screen.columns) + found
+        text += render([*said, *self._progress.note(event)], colors=True, width=self._screen.columns)
         if isinstance(event, Planned) and self._plan:
             text += plan_text(event)
         elif isinstance(event, Pinged):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from datetime import datetime
+
+from ncclrun.model.words import listed
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -52,6 +55,11 @@ def size(count: int) -> str:
 def count(number: int, noun: str) -> str:
     """``1 node``, ``3 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def on_nodes(nodes: Sequence[str], total: int) -> str:
+    """``on all 3 nodes``, ``on gpu1, gpu2``."""
+    return f"on all {count(total, 'node')}" if len(nodes) == total > 1 else f"on {listed(nodes)}"
 
 
 def clock_time(seconds: float) -> str:

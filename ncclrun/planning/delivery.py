@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ncclrun.model.effective import Effective
+from ncclrun.model.errors import PlanError
 from ncclrun.model.events import Problem
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import ConfFile
-from ncclrun.nccl.version import Version
+from ncclrun.model.words import listed
+from ncclrun.nccl import block
+from ncclrun.nccl.catalogue.names import find
+from ncclrun.nccl.version import NAMED_CONF_SINCE, Version, shown
+from ncclrun.planning.shown import value_shown
 
 Deliver = Literal["env", "file", "user", "system"]
 """As `nccl.deliver` in the cluster file."""
@@ -18,6 +23,11 @@ RUN_CONF = "nccl.conf"
 """Name of the conf file in the run directory (``file``)."""
 RUN_CONF_SHOWN = f"(run directory)/{RUN_CONF}"
 """What stands for its path in a plan; the node puts the real one in its place."""
+FILED = ("network", "nccl.env")
+"""Origins of what holds for every run on the cluster; the others are one job's own."""
+_NAMED = "NCCL_CONF_FILE"
+_RUN_NOTES = ("Written for one run. Below the block stands the file that NCCL would read if this one were not here.",)
+_BY_ENVIRONMENT = "write  nccl: {deliver: env}  in the cluster file"
 
 
 @dataclass(frozen=True)
@@ -31,28 +41,104 @@ class Delivered:
 def split(deliver: Deliver, variables: Sequence[Variable]) -> Delivered:
     """Which of a node's variables go into a conf file: NCCL's own, of the network choice and of `nccl.env`.
 
-    What others than NCCL read stays in the environment, and so does what is nobody's setting for all runs (``--env``,
-    `launch.env`). With ``file`` the environment gains NCCL_CONF_FILE, of the value RUN_CONF_SHOWN.
+    What others than NCCL read stays in the environment, and so does what is one job's own (``--env``, `launch.env`).
+    With ``file`` the environment gains NCCL_CONF_FILE, of the value RUN_CONF_SHOWN.
     """
-    raise NotImplementedError
+    if deliver == "env":
+        return Delivered(tuple(variables), ())
+    file = tuple(variable for variable in variables if _goes_into_a_file(variable))
+    environment = [variable for variable in variables if variable not in file]
+    if deliver == "file":
+        environment = [variable for variable in environment if variable.name != _NAMED]
+        environment.append(Variable(name=_NAMED, value=RUN_CONF_SHOWN, origin="nccl.deliver"))
+        environment.sort(key=lambda variable: variable.name)
+    return Delivered(tuple(environment), file)
+
+
+def _goes_into_a_file(variable: Variable) -> bool:
+    """A name that nobody knows may be one that is looked for before NCCL reads its file: it stays where it works."""
+    known = find(variable.name)
+    named = variable.name.startswith("NCCL_") and variable.name != _NAMED
+    return variable.origin in FILED and named and known is not None and known.conf
 
 
 def run_conf(file: Sequence[Variable], read: Sequence[ConfFile]) -> bytes:
     """The conf file for the run directory: the settings, and below them the file in whose place NCCL reads it.
 
-    ``read``: the files that NCCL would read without it, in order (nccl/conf.py: read_files).
+    ``read``: the files that NCCL would read without it, in order (nccl/conf.py: read_files). Raises PlanError where
+    the first of them could not be read, for what stands in it would be lost to this run.
     """
-    raise NotImplementedError
+    rest = b""
+    if read and read[0].roles != ("system",):
+        if read[0].error:
+            raise PlanError(
+                f"nccl.deliver: file takes the place of {read[0].path}, which can't be read: {read[0].error}",
+                fix=_BY_ENVIRONMENT,
+            )
+        rest = read[0].data
+    return block.put(rest, pairs(file), _RUN_NOTES)
+
+
+def pairs(file: Sequence[Variable]) -> tuple[tuple[str, str], ...]:
+    """(name, value) of each, as nccl/block.py takes them."""
+    return tuple((variable.name, variable.value) for variable in file)
 
 
 def refusals(deliver: Deliver, version: Version | None, file: Sequence[Variable]) -> tuple[Problem, ...]:
     """Why these settings can't go this way on a node with this NCCL; () where they can."""
-    raise NotImplementedError
+    found = []
+    if deliver == "file" and version is not None and version < NAMED_CONF_SINCE:
+        found.append(
+            Problem(
+                code="conf_file_unread",
+                message=f"NCCL {shown(version)} does not read $NCCL_CONF_FILE, which nccl.deliver: file needs:"
+                f" {shown(NAMED_CONF_SINCE)} was the first to do so",
+                fix=f"{_BY_ENVIRONMENT}, or  nccl: {{deliver: user}}",
+            )
+        )
+    reasons = {variable.name: block.refusal(variable.name, variable.value) for variable in file}
+    if deliver in ("user", "system"):
+        for variable in file:
+            reasons[variable.name] = reasons[variable.name] or _unfit_to_last(deliver, variable)
+    found += [
+        Problem(
+            code="conf_unfit",
+            message=f"{name} can't go into a conf file by nccl.deliver: {deliver}, because {reason}",
+            fix=f"write it to launch.env instead of nccl.env in the cluster file, or {_BY_ENVIRONMENT}",
+        )
+        for name, reason in reasons.items()
+        if reason
+    ]
+    return tuple(found)
+
+
+def _unfit_to_last(deliver: Deliver, variable: Variable) -> str:
+    """Why a variable may not stand in a file that outlives the run; "" where it may."""
+    if variable.secret:
+        return "it looks like a secret, and others may be able to read that file"
+    if deliver == "user":
+        return ""
+    known = find(variable.name)
+    if known is None or not known.conf:
+        return "it is not known as a setting that NCCL reads from there, and the file is that of all users"
+    if known.loads_code:
+        return "it makes NCCL load code into the jobs of all users"
+    if known.writes_files:
+        return "it makes NCCL write files in the jobs of all users"
+    return ""
 
 
 def stays(delivered: Delivered) -> Problem | None:
     """A warning for `nccl push` on what of `nccl.env` can't stand in a conf file; None where all can."""
-    raise NotImplementedError
+    names = [variable.name for variable in delivered.environment if variable.origin == "nccl.env"]
+    if not names:
+        return None
+    return Problem(
+        code="conf_left_out",
+        level="warning",
+        message=f"{listed(names)} of nccl.env can't stand in a conf file, where NCCL alone looks, and late",
+        fix="nothing to do for runs by  ncclrun launch,  which set it in the environment; for others set it there, too",
+    )
 
 
 def missing(file: Sequence[Variable], holds: Mapping[str, str] | None, path: str, cluster: str) -> Problem | None:
@@ -61,7 +147,18 @@ def missing(file: Sequence[Variable], holds: Mapping[str, str] | None, path: str
     ``holds``: the values that NCCL finds in that file alone; None: there is no such file. ``cluster`` is what `nccl
     push` is to be called with.
     """
-    raise NotImplementedError
+    there = holds or {}
+    differing = [variable for variable in file if there.get(variable.name) != variable.value]
+    if not differing:
+        return None
+    lacking = [variable.name for variable in differing if variable.name not in there]
+    if lacking:
+        none = "there is no such file" if holds is None else f"it has no {listed(lacking)}"
+        code, message = "conf_not_pushed", f"the settings are not in {path} yet: {none}"
+    else:
+        words = [f"{_line(v, there[v.name])}, not {value_shown(v.name, v.value, v.secret)}" for v in differing]
+        code, message = "conf_differs", f"{path} has other settings than the plan: {listed(words)}"
+    return Problem(code=code, message=message, fix=f"ncclrun nccl push {cluster}")
 
 
 def hidden(file: Sequence[Variable], found: Mapping[str, Effective], path: str) -> tuple[Problem, ...]:
@@ -69,4 +166,42 @@ def hidden(file: Sequence[Variable], found: Mapping[str, Effective], path: str) 
 
     ``found``: the node's effective values, those of the run's environment included.
     """
-    raise NotImplementedError
+    problems = [
+        _hides(variable, found[variable.name], path)
+        for variable in file
+        if variable.name in found
+        and found[variable.name].source != path  # what it holds itself is for `missing` to judge
+        and found[variable.name].value != variable.value
+    ]
+    if unread := [variable.name for variable in file if variable.name not in found]:
+        problems.append(_unread(unread, found, path))
+    return tuple(problems)
+
+
+def _hides(variable: Variable, by: Effective, path: str) -> Problem:
+    where = by.source if by.line is None else f"line {by.line} of {by.source}"
+    what = _line(variable, by.value)
+    empty = " (empty, it counts as not set)" if not by.value else ""
+    return Problem(
+        code="conf_hidden",
+        level="warning",
+        message=f"{what}{empty} from {where} hides {_line(variable, variable.value)}, which {path} has",
+        fix=f"take {variable.name} out of {where}"
+        if by.origin != "login"
+        else f"take {what} out of {where}, log in anew",
+    )
+
+
+def _unread(names: Collection[str], found: Mapping[str, Effective], path: str) -> Problem:
+    named = found.get(_NAMED)
+    reason = f": {_NAMED}={named.value} from {named.source} has NCCL read another file" if named and named.value else ""
+    return Problem(
+        code="conf_unread",
+        level="warning",
+        message=f"NCCL does not read {path} in this run{reason}; {listed(list(names))} of it does not count",
+        fix=f"take {_NAMED} out of {named.source}" if reason and named else _BY_ENVIRONMENT,
+    )
+
+
+def _line(variable: Variable, value: str) -> str:
+    return f"{variable.name}={value_shown(variable.name, value, variable.secret)}"
