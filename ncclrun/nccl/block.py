@@ -16,7 +16,7 @@ PUSHED = (
 # Up to 2.23.4 NCCL takes a comment with an equals sign for a setting (of a name that nobody reads): no mark has one.
 _START = re.compile(rb"# >>> ncclrun ([0-9a-f]{12}) >>>")
 _END = b"# <<< ncclrun <<<"
-_MARK = re.compile(rb"[<>]{3} ncclrun")
+_MARK = re.compile(rb"[^=\w]*[<>]{3} ncclrun")
 """Also what is left of a mark that somebody has touched."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -61,7 +61,7 @@ def settings(data: bytes) -> tuple[tuple[str, str], ...] | None:
 
 def edited(data: bytes) -> str:
     """What somebody has done to our block, in words; "" where it is as it was written, and where there is none."""
-    marks = [(at, line) for at, line in enumerate(data.split(b"\n"), 1) if _MARK.search(line)]
+    marks = [(at, line) for at, line in enumerate(data.split(b"\n"), 1) if _MARK.match(line)]
     if not marks:
         return ""
     start = _START.fullmatch(marks[0][1])

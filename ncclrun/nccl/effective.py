@@ -68,7 +68,7 @@ def _settings(file: ConfFile, version: Version) -> list[Setting]:
 
 def _login(name: str, value: str, mentions: Sequence[Mention]) -> Setting:
     """A variable of the login environment with the line of a start-up file that sets it, as far as that can be told."""
-    named = [one for one in mentions if one.name == name and not one.text.lstrip().startswith("#")]
+    named = [one for one in mentions if one.name == name]
     places = [one for one in named if value in one.text] or named
     if len(places) == 1:
         return Setting(name, value, places[0].file, places[0].line)
