@@ -9,12 +9,10 @@ from itertools import groupby
 
 from ncclrun.model.settings import Level, Setting, SettingFinding
 from ncclrun.nccl import check, conf, slipwords
-from ncclrun.nccl.catalogue import names
 from ncclrun.nccl.slips import VALUE_SLIPS, Meant, Slip, straighten
+from ncclrun.nccl.verdicts import findings, righted, weight
 from ncclrun.nccl.version import CR_IS_CUT_SINCE, NEWEST, Version
 
-NAME_FINDINGS = ("unknown_name", "too_late", "too_new", "removed")
-"""Findings of the catalogue that hold whatever the value is."""
 HARMLESS: frozenset[Slip] = frozenset(("indented_comment", "section"))
 
 
@@ -165,13 +163,9 @@ class _Judge:
         taken = piece.kind == "setting" and piece.name == name
         if slip == "blank_around_equals" and not taken:
             return "error"
-        known = names.find(name)
-        if known is None or "*" in known.name:
-            return "warning"
-        if known.kind in ("integer", "flag") and slip != "expansion":
-            as_it_is = piece.value if taken else value
-            return "info" if slipwords.number(as_it_is) == slipwords.number(value) is not None else "error"
-        return "warning" if slip == "cr" and self.version is None and not self._cr_stays() else "error"
+        if slip == "cr" and self.version is None and not self._cr_stays():
+            return "info" if weight(name, piece.value, value, slip) == "info" else "warning"
+        return weight(name, piece.value if taken else value, value, slip)
 
     def _sizes(self) -> list[SettingFinding]:
         """What is too long for NCCL, and what is no text."""
@@ -196,17 +190,9 @@ class _Judge:
 
     def _checked(self, setting: Setting) -> tuple[list[SettingFinding], tuple[str, str]]:
         """What the catalogue says of it, and the setting as it should be."""
-        findings = check.setting_findings(setting, self.version, conf=True)
-        if "expansion" in self.meant.slips or _bytes(setting.value) > conf.LONGEST:
-            findings = tuple(finding for finding in findings if finding.id in NAME_FINDINGS)
-        right = (setting.name, setting.value)
-        for _ in range(4):  # a name put right may show that the value is wrong
-            fix = next((f.fix for f in check.setting_findings(Setting(*right), self.version, conf=True) if f.fix), "")
-            name, equals, value = fix.partition("=")
-            if not equals or (name, value) == right:
-                break
-            right = (name, value)
-        return list(findings), right
+        certain = "expansion" not in self.meant.slips and _bytes(setting.value) <= conf.LONGEST
+        found = findings(setting, self.version, conf=True, certain=certain)
+        return found, righted(setting, self.version, conf=True)
 
     def _twice(self, setting: Setting, before: dict[str, tuple[Setting, bool]]) -> list[SettingFinding]:
         if setting.name not in before:

@@ -20,6 +20,7 @@ _NOT_A_SETTING: dict[Slip, str] = {
     "nul": "there is a NUL byte in this line",
 }
 _IN_THE_VALUE: dict[Slip, str] = {
+    "cr": "the carriage return at the end (a line end of Windows) belongs to the value",
     "inline_comment": "the comment behind it belongs to the value",
     "quotes": "the quotes belong to the value",
     "trailing_blank": "the blank at the end belongs to the value",
@@ -44,8 +45,7 @@ def sees(slip: Slip, piece: ConfLine, meant: Meant, *, harmless: bool, version: 
     name, value = meant.settings[0]
     if slip == "cr":
         until = "" if version is not None else f" up to {_last_with_cr()}"
-        text = f"the carriage return at the end (a line end of Windows) belongs to the value{until}"
-        return f"{text}; as a number it is still {number(value)}" if harmless else f"{text}: {quoted(value + chr(13))}"
+        return in_value(slip, value + "\r", value, harmless=harmless, until=until)
     if slip == "nul":
         return "there is a NUL byte in this line, at which NCCL stops reading it"
     if slip == "expansion":
@@ -54,10 +54,15 @@ def sees(slip: Slip, piece: ConfLine, meant: Meant, *, harmless: bool, version: 
         return f"NCCL passes over this line, for it has no `=`: {name} is not set"
     if slip in _IN_THE_NAME and piece.name != name:
         return f"{_IN_THE_NAME[slip]}: NCCL sets {quoted(piece.name)}, and {name} is not set"
-    text = _IN_THE_VALUE.get(slip) or _IN_THE_NAME[slip]
-    if harmless:
-        return f"{text}; as a number it is still {number(piece.value)}"
-    return f"{text}: NCCL takes {quoted(piece.value)}"
+    return in_value(slip, piece.value, value, harmless=harmless)
+
+
+def in_value(slip: Slip, taken: str, meant: str, *, harmless: bool, until: str = "") -> str:
+    """Of a slip that changed the value to ``taken``; ``until``: in which versions, if not in all."""
+    if slip == "expansion":
+        return f"nobody expands this: the value is {quoted(meant)} as it stands here; write out what it stands for"
+    text = f"{_IN_THE_VALUE.get(slip) or _IN_THE_NAME[slip]}{until}"
+    return f"{text}; as a number it is still {number(taken)}" if harmless else f"{text}: NCCL takes {quoted(taken)}"
 
 
 def _last_with_cr() -> str:

@@ -1,0 +1,75 @@
+"""What is wrong with settings in an environment, in a dump of one, or in the scripts and YAML that set them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from ncclrun.model.settings import Setting, SettingFinding
+from ncclrun.nccl import check, slipwords, verdicts
+from ncclrun.nccl.dump import Found, read, rewritten
+from ncclrun.nccl.slips import FAMILY, value_slips
+from ncclrun.nccl.version import Version
+
+
+def lint_dump(text: str, version: Version | None, file: str) -> tuple[SettingFinding, ...]:
+    """All findings of a text that is no conf file: an environment's dump, a script, YAML, a Dockerfile (see ``dump``).
+
+    ``fix`` is the line of the text as it should be. Variables of other programs are not looked at.
+    """
+    found = read(text)
+    findings = [
+        finding for _, group in groupby(found, lambda one: one.line) for finding in _line(list(group), version, file)
+    ]
+    # What stands last counts, in a script as in a dump.
+    last = {one.name: Setting(one.name, one.value, file, one.line) for one in found if one.certain}
+    findings += check.together_findings(list(last.values()), version)
+    return tuple(sorted(findings, key=lambda finding: finding.line or 0))
+
+
+def lint_environment(variables: Mapping[str, str], version: Version | None, place: str) -> tuple[SettingFinding, ...]:
+    """The same of an environment itself; ``place`` is in words for whose it is. There are no lines."""
+    entries = [f"{name}={value}" for name, value in sorted(variables.items()) if re.fullmatch(FAMILY, name)]
+    return lint_dump("\0".join([*entries, ""]), version, place)
+
+
+def _line(group: Sequence[Found], version: Version | None, file: str) -> list[SettingFinding]:
+    """Of what stands on one line, or of all where there are no lines."""
+    if group[0].line is None and len(group) > 1:
+        return [finding for one in group for finding in _line([one], version, file)]
+    findings: list[SettingFinding] = []
+    changes = []
+    for one in group:
+        own, name, value = _one(one, version, file)
+        findings += own
+        if (name, value) != (one.name, one.value):
+            changes.append((one, name, value))
+    fix = rewritten(changes).strip() if changes else ""
+    return [replace(finding, fix=fix if finding.fix else "") for finding in findings]
+
+
+def _one(one: Found, version: Version | None, file: str) -> tuple[list[SettingFinding], str, str]:
+    """Its findings, and name and value as they should be."""
+    setting = Setting(one.name, one.value, file, one.line)
+    if not one.certain:  # what the shell makes of it nobody knows here
+        found = verdicts.findings(setting, version, conf=False, certain=False)
+        return [replace(finding, fix="") for finding in found], one.name, one.value
+    slipped: list[SettingFinding] = []
+    name, value = one.name, one.value
+    if one.style in ("raw", "item"):  # a shell takes quotes and comments away
+        slips, value = value_slips(one.value)
+        for slip in slips:
+            if slip == "expansion" and one.style == "item":
+                continue
+            level = verdicts.weight(name, one.value, value, slip)
+            sees = slipwords.in_value(slip, one.value, value, harmless=level == "info")
+            fix = "" if slip == "expansion" else "."
+            slipped.append(
+                SettingFinding(
+                    file=file, line=one.line, name=name, value=one.value, level=level, id=slip, sees=sees, fix=fix
+                )
+            )
+    found = verdicts.findings(replace(setting, value=value), version, conf=False, certain=True)
+    return [*slipped, *found], *verdicts.righted(Setting(name, value), version, conf=False)
