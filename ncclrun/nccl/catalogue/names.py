@@ -5,16 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
+from ncclrun.nccl.catalogue.algorithms import ALGORITHMS
+from ncclrun.nccl.catalogue.debug import DEBUG, LIBRARIES
+from ncclrun.nccl.catalogue.foreign import PLUGINS, TOOLS
+from ncclrun.nccl.catalogue.infiniband import INFINIBAND
+from ncclrun.nccl.catalogue.internal import INTERNAL
 from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.catalogue.libraries import GLOO, TORCH
+from ncclrun.nccl.catalogue.removed import REMOVED
+from ncclrun.nccl.catalogue.sockets import SOCKETS
+from ncclrun.nccl.catalogue.transports import MEMORY, TRANSPORTS
 
-_ALL: tuple[Known, ...] = (
-    Known(name="NCCL_SOCKET_IFNAME", kind="interfaces", same="may differ"),
-    Known(name="NCCL_DEBUG", kind="choice", allowed=("VERSION", "WARN", "INFO", "ABORT", "TRACE")),
-    Known(name="TORCH_*", side="torch", conf=False),
+ALL: tuple[Known, ...] = (
+    *SOCKETS,
+    *INFINIBAND,
+    *TRANSPORTS,
+    *ALGORITHMS,
+    *MEMORY,
+    *DEBUG,
+    *LIBRARIES,
+    *TORCH,
+    *GLOO,
+    *INTERNAL,
+    *REMOVED,
+    *PLUGINS,
+    *TOOLS,
 )
-KNOWN: Mapping[str, Known] = {entry.name: entry for entry in _ALL if "*" not in entry.name}
+"""Everything, in the order in which it is shown."""
+KNOWN: Mapping[str, Known] = {entry.name: entry for entry in ALL if not entry.family}
 """Name -> what is known of it."""
-FAMILIES: tuple[Known, ...] = tuple(entry for entry in _ALL if "*" in entry.name)
+FAMILIES: tuple[Known, ...] = tuple(entry for entry in ALL if entry.family)
 """Names that are known by a pattern alone."""
 
 

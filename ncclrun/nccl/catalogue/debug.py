@@ -1,0 +1,207 @@
+"""NCCL's documented variables of its log and of its checks, and those that name libraries to load."""
+
+from __future__ import annotations
+
+from ncclrun.nccl.catalogue.known import Choice, Flag, Integer, Known, Path, Words
+
+LEVELS = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
+PARTS = (
+    *("INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "CALL", "PROXY", "NVLS", "BOOTSTRAP"),
+    *("REG", "PROFILE", "RAS", "DESTROY", "ALLOC_HOST", "ALL"),
+)
+
+DEBUG: tuple[Known, ...] = (
+    Choice(
+        "NCCL_DEBUG",
+        "how much NCCL says: VERSION, WARN (errors), INFO, TRACE; ATTN from 2.32 on",
+        allowed=(*LEVELS, "ATTN"),
+        otherwise="nothing",
+        same="may differ",
+    ),
+    Words(
+        "NCCL_DEBUG_SUBSYS",
+        "of which parts INFO tells; a ^ in front tells of all the others",
+        allowed=PARTS,
+        default="INIT,BOOTSTRAP,ENV",
+        since=(2, 3, 4),
+        same="may differ",
+    ),
+    Path(
+        "NCCL_DEBUG_FILE",
+        "file for that log, one a process: %h is the host, %p the process id; what was in it is lost",
+        otherwise="stdout",
+        since=(2, 2, 12),
+        same="may differ",
+        writes_files=True,
+    ),
+    Known(
+        "NCCL_DEBUG_TIMESTAMP_FORMAT",
+        "time in front of a line, in the letters of strftime and %1f to %9f",
+        default="[%F %T] ",
+        since=(2, 26, 0),
+        same="may differ",
+    ),
+    Words(
+        "NCCL_DEBUG_TIMESTAMP_LEVELS",
+        "which lines carry that time; a ^ in front: all the others",
+        allowed=(*LEVELS, "ATTN", "ALL"),
+        default="WARN",
+        since=(2, 26, 0),
+        same="may differ",
+    ),
+    Words(
+        "NCCL_DEBUG_LEVELS",
+        "single levels that are told beside NCCL_DEBUG's",
+        allowed=(*LEVELS, "ATTN", "ALL", "NONE"),
+        default="NONE",
+        since=(2, 31, 0),
+        same="may differ",
+        documented=False,
+        source="ncclParamDumpAll of 2.32.3",
+    ),
+    Flag(
+        "NCCL_WARN_ENABLE_DEBUG_INFO",
+        "after the first WARN, tells all that INFO would",
+        default="0",
+        since=(2, 20, 0),
+        documented=False,
+        source="NCCL source, debug.cc",
+    ),
+    Flag(
+        "NCCL_CHECKS_DISABLE",
+        "leaves the checks of arguments out",
+        default="0",
+        since=(2, 0, 5),
+        removed=(2, 16, 2),
+        instead="NCCL_CHECK_POINTERS",
+        deprecated="from 2.2.12 on no argument is checked unless NCCL_CHECK_POINTERS or NCCL_CHECK_MODE asks for it",
+    ),
+    Flag(
+        "NCCL_CHECK_POINTERS",
+        "checks the pointers of each call",
+        default="0",
+        since=(2, 2, 12),
+        instead="NCCL_CHECK_MODE",
+        deprecated="NCCL_CHECK_MODE takes its place from 2.29.7 on",
+    ),
+    Choice(
+        "NCCL_CHECK_MODE",
+        "checks the arguments of calls: on each rank (DEBUG_LOCAL), or across them (DEBUG_GLOBAL)",
+        allowed=("DEFAULT", "DEBUG_LOCAL", "DEBUG_GLOBAL"),
+        default="DEFAULT",
+        since=(2, 29, 7),
+        same="should",
+    ),
+    Flag(
+        "NCCL_SET_THREAD_NAME",
+        "gives NCCL's threads names that a debugger shows",
+        default="0",
+        since=(2, 12, 0),
+    ),
+    Flag("NCCL_LAUNCH_RACE_FATAL", "fails when two threads start operations at once", default="1", since=(2, 26, 0)),
+    Path(
+        "NCCL_TOPO_FILE",
+        "topology to take in place of what is found, as XML",
+        otherwise="/var/run/nvidia-topologyd/virtualTopology.xml where it is",
+        since=(2, 6, 0),
+        same="may differ",
+    ),
+    Path(
+        "NCCL_TOPO_DUMP_FILE",
+        "writes the topology that was found, as XML",
+        since=(2, 6, 0),
+        same="may differ",
+        writes_files=True,
+    ),
+    Integer(
+        "NCCL_TOPO_DUMP_FILE_RANK",
+        "the rank that writes it",
+        default="0",
+        documented=False,
+        source="NCCL source, topo.cc",
+    ),
+    Path(
+        "NCCL_GRAPH_FILE",
+        "rings and trees to take in place of those that are computed, as XML",
+        documented=False,
+        source="NCCL source, search.cc",
+    ),
+    Path(
+        "NCCL_GRAPH_DUMP_FILE",
+        "writes the rings and trees that were computed, as XML",
+        documented=False,
+        source="NCCL source, search.cc",
+        writes_files=True,
+    ),
+    Integer(
+        "NCCL_GRAPH_DUMP_FILE_RANK",
+        "the rank that writes them",
+        default="0",
+        documented=False,
+        source="NCCL source, init.cc",
+    ),
+)
+
+LIBRARIES: tuple[Known, ...] = (
+    Known(
+        "NCCL_NET_PLUGIN",
+        "network library: a file, X for libnccl-net-X.so, or none",
+        otherwise="libnccl-net.so where there is one",
+        since=(2, 11, 0),
+        same="should",
+        loads_code=True,
+    ),
+    Known(
+        "NCCL_TUNER_PLUGIN",
+        "library that chooses algorithms: a file, X for libnccl-tuner-X.so, or none",
+        otherwise="libnccl-tuner.so where there is one, else the network library",
+        same="should",
+        loads_code=True,
+    ),
+    Known(
+        "NCCL_PROFILER_PLUGIN",
+        "library that is told of each operation: a file, X for libnccl-profiler-X.so, STATIC_PLUGIN or none",
+        otherwise="libnccl-profiler.so where there is one",
+        loads_code=True,
+    ),
+    Known(
+        "NCCL_ENV_PLUGIN",
+        "library that answers for all these variables: a file, X for libnccl-env-X.so, or none",
+        otherwise="libnccl-env.so where there is one",
+        since=(2, 28, 0),
+        loads_code=True,
+    ),
+    Known(
+        "NCCL_GIN_PLUGIN",
+        "library for networking that GPUs start by themselves",
+        since=(2, 28, 0),
+        documented=False,
+        source="NCCL source, gin.cc",
+        loads_code=True,
+    ),
+    Known(
+        "NCCL_RMA_PLUGIN",
+        "library for one-sided operations",
+        since=(2, 30, 0),
+        documented=False,
+        source="NCCL source, rma.cc",
+        loads_code=True,
+    ),
+    Known(
+        "NCCL_IBVERBS_LIB",
+        "library to load for verbs",
+        default="libibverbs.so",
+        since=(2, 30, 0),
+        documented=False,
+        source="NCCL source, ibvsymbols.cc",
+        loads_code=True,
+    ),
+    Path(
+        "NCCL_CUDA_PATH",
+        "where libcuda.so is loaded from",
+        removed=(2, 23, 4),
+        documented=False,
+        source="strings of libnccl 2.18.3",
+        loads_code=True,
+    ),
+)
