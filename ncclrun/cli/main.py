@@ -11,6 +11,7 @@ import typer
 from ncclrun.cli import options
 from ncclrun.cli.access import keys, trust
 from ncclrun.cli.launch import LaunchCommand, launch
+from ncclrun.cli.nccl import app as nccl
 from ncclrun.cli.network import ping, resolve
 from ncclrun.cli.runs import attach, logs, stop
 
@@ -46,6 +47,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 app.callback(invoke_without_command=True)(version)
 app.command(cls=LaunchCommand)(launch)
+app.add_typer(nccl, name="nccl")
 for command in (ping, resolve, logs, stop, attach, trust, keys, schema):
     app.command()(command)
 

@@ -120,7 +120,21 @@ def show(
     unread: bool = False,
     page: Page | None = None,
 ) -> None:
-    """Shows every event and leaves with the exit code of the last one.
+    """Shows every event and leaves with the exit code of the last one; see ``tell``."""
+    raise typer.Exit(tell(events, control, json=json, ranks=ranks, plan=plan, unread=unread, page=page) or 0)
+
+
+def tell(
+    events: Iterator[Event],
+    control: Control,
+    *,
+    json: bool,
+    ranks: str | None = None,
+    plan: bool = False,
+    unread: bool = False,
+    page: Page | None = None,
+) -> int | None:
+    """Shows every event; the exit code of the one that ends the command, None where the command goes on.
 
     A reader who takes nothing does not keep a Ctrl-C from being heard (``control``). ``unread``: what the command does
     goes on when nobody reads our output any more (``| head``). ``page`` takes the
@@ -130,7 +144,7 @@ def show(
     from ncclrun.console.view import make_view
     from ncclrun.model.events import Ended
 
-    code = 0
+    code = None
     view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan, hurry=control.stopped)
     with suppress(OutputStuck), closing(view):
         for event in events:
@@ -148,4 +162,4 @@ def show(
                     raise
             if isinstance(event, Ended):
                 code = event.exit_code
-    raise typer.Exit(code)
+    return code

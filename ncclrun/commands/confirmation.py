@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 
@@ -11,15 +11,17 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.findings import Finding
+from ncclrun.commands.nodesettings import Settings, ask_nccl, delivery_problems, values_of
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.diagnosis.paths import End, path_problems
+from ncclrun.diagnosis.settings import NodeValues
+from ncclrun.diagnosis.settings import problems as setting_problems
 from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Event, NcclSays, PathFound, Problem
 from ncclrun.model.network import Names, NcclAnswer, Path
-from ncclrun.model.plan import Endpoint, Variable
-from ncclrun.nccl.lines import bootstrap_line
+from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
@@ -30,15 +32,6 @@ LOOK_UP_SECONDS = 3.0
 
 _PATHS = TypeAdapter(tuple[Path, ...])
 _NAMES = TypeAdapter(Names)
-_ANSWER = TypeAdapter(NcclAnswer)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The variables that a node's workers will have, for the question to NCCL (as for `start`)."""
-
-    environment: tuple[Variable, ...]
-    defaults: tuple[Variable, ...] = ()
 
 
 class Confirmation:
@@ -50,6 +43,7 @@ class Confirmation:
         self._settings = settings
         self._paths: list[Path] = []
         self._asked: dict[int, Asked] = {}
+        self._values: dict[int, NodeValues] = {}
         self._findings: list[Finding] = []
 
     def events(self) -> Generator[Event, None, tuple[Finding, ...]]:
@@ -66,7 +60,9 @@ class Confirmation:
             kind, at = key
             if kind == "paths":
                 return self._ask_paths(at, session)
-            return self._ask_names(at, session) if kind == "names" else self._ask_nccl(at, session)
+            if kind == "names":
+                return self._ask_names(at, session)
+            return ask_nccl(survey.participants[at], self._settings[at])
 
         for (kind, at), answer in for_all(questions, question, cancelled=survey.control.stopped, workers=WORKERS):
             if isinstance(answer, NcclrunError):
@@ -82,6 +78,7 @@ class Confirmation:
         paths = [path for path in self._paths if path.peer not in survey.failed]
         for at, problem in path_problems(self._ends(), paths):
             self._find(at, problem)
+        self._judge_settings()
         asked = sorted(self._asked.items())
         for (at, _), against in zip(asked, problems([one for _, one in asked]), strict=True):
             if against is not None:
@@ -170,22 +167,18 @@ class Confirmation:
 
     # --- NCCL
 
-    def _ask_nccl(self, at: int, session: Session) -> NcclAnswer:
-        one, settings = self._survey.participants[at], self._settings[at]
-        answer = session.call(
-            "nccl",
-            timeout=ASK_TIMEOUT,
-            python=one.facts.python.executable or one.node.launch.python,
-            env={variable.name: variable.value for variable in settings.environment},
-            defaults={variable.name: variable.value for variable in settings.defaults},
-            unset=list(one.facts.stale),
-        )
-        told = read_answer(_ANSWER, {key: answer[key] for key in NcclAnswer.__dataclass_fields__ if key in answer})
-        place = next(filter(None, map(bootstrap_line, reversed(told.lines))), None)
-        return replace(told, interface=place.interface, address=place.address) if place else told
-
     def _take_nccl(self, at: int, answer: NcclAnswer) -> Event:
-        node = self._survey.nodes[at]
-        self._asked[at] = Asked(node.name, self._endpoints[at], answer, self._settings[at].environment)
+        one, settings = self._survey.participants[at], self._settings[at]
+        self._asked[at] = Asked(one.node.name, self._endpoints[at], answer, settings.environment)
+        self._values[at] = values_of(one, settings, answer)
         agrees, _ = judge(*self._asked[at])
-        return NcclSays(node=node.name, node_rank=self._survey.ranks[at], agrees=agrees, answer=answer)
+        return NcclSays(node=one.node.name, node_rank=one.node_rank, agrees=agrees, answer=answer)
+
+    def _judge_settings(self) -> None:
+        """What of the nodes' settings does not do what it says, is hidden, or was never pushed."""
+        places = {self._survey.nodes[at].name: at for at in self._values}
+        for at, values in sorted(self._values.items()):
+            for problem in delivery_problems(self._settings[at], values):
+                self._find(at, problem)
+        for name, problem in setting_problems([values for _, values in sorted(self._values.items())]):
+            self._find(places[name], problem)

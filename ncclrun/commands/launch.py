@@ -24,7 +24,7 @@ from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunErro
 from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
-from ncclrun.planning.planner import planned_event, processes, with_options
+from ncclrun.planning.planner import as_sent, planned_event, processes, run_paths, with_options
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -117,7 +117,8 @@ class Launch:
                 node_rank=node_rank,
                 processes=processes(plan, node),
                 defaults={variable.name: variable.value for variable in node.defaults},
-                env={variable.name: variable.value for variable in node.environment},
+                env=as_sent(node.environment),
+                run_paths=run_paths(node.environment),
                 unset=list(node.unset),
                 grace=node.grace,
                 restarts=node.node.launch.max_restarts,

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from typing import Any
 
 from ncclrun.commands.code import Archive, find_source
-from ncclrun.commands.confirmation import Confirmation, Settings
+from ncclrun.commands.confirmation import Confirmation
 from ncclrun.commands.contact import ask_facts, connect, unreachable
 from ncclrun.commands.control import Control
 from ncclrun.commands.findings import Finding, findings_told
 from ncclrun.commands.inbox import Inbox, inbox_sink
+from ncclrun.commands.nodesettings import Settings, settings_of
 from ncclrun.commands.settling import told, with_rdma
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
@@ -32,6 +33,7 @@ from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
 from ncclrun.model.words import listed
 from ncclrun.planning.choice.wording import master_out_of_reach
+from ncclrun.planning.delivery import Delivered
 from ncclrun.planning.environment import network_variables
 from ncclrun.planning.planner import make_plan, refuse_unsupported, wanted_port
 from ncclrun.transport.base import Transport
@@ -167,11 +169,11 @@ class Preparation:
         # What RDMA is to be used depends on the variables, and then becomes one of them.
         draft = self._plan(None, choice.endpoints)
         self._endpoints, notes = with_rdma(
-            survey.participants, choice.endpoints, [node.environment for node in draft.nodes]
+            survey.participants, choice.endpoints, [node.variables for node in draft.nodes]
         )
         plan = self._plan(None, self._endpoints)
         yield from told(survey.participants, self._endpoints, (*choice.notes, *notes))
-        settings = [Settings(node.environment, node.defaults) for node in plan.nodes]
+        settings = [self._settings(one, node) for one, node in zip(survey.participants, plan.nodes, strict=True)]
         findings = yield from Confirmation(survey, self._endpoints, settings).events()
         survey.close()
         yield from self._give_up(survey)
@@ -183,6 +185,11 @@ class Preparation:
         if any(finding.problem.level == "error" for finding in findings):
             raise NotStarted(EXIT_NOT_STARTED)
         return plan
+
+    def _settings(self, one: Participant, node: NodePlan) -> Settings:
+        delivered = Delivered(node.environment, node.file)
+        deliver, source = self.cluster.nccl.deliver, self.cluster.source
+        return settings_of(one, deliver, delivered, source, defaults=node.defaults, conf=node.conf)
 
     def _give_up(self, survey: Survey) -> Iterator[Event]:
         """Ends the launch when a node was lost, or refused, while the network was looked at."""
@@ -285,6 +292,7 @@ class Preparation:
             "script": self._source.program if self._job.kind == "script" else None,
             "python": node.python,
             "program": self._source.program if self._job.kind == "command" else None,
+            "conf": None if node.conf is None else node.conf.decode("utf-8", "surrogateescape"),
             "search": next((v.value for v in node.environment if v.name == "PATH"), None),
             "listen": {"address": plan.master_addr, "port": wanted_port(self.cluster.nodes)}
             if node.node_rank == 0
@@ -328,7 +336,7 @@ def _overridden(nodes: Sequence[NodePlan], refuted: Collection[int]) -> Iterator
     over: dict[tuple[str, str, str], dict[str, str]] = {}
     for node in nodes:
         found = network_variables(node.endpoint)
-        for variable in node.environment:
+        for variable in node.variables:
             name, value = variable.name, "***" if variable.secret else variable.value
             if variable.origin == "network" or found.get(name, variable.value) == variable.value:
                 continue

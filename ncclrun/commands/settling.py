@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ncclrun.commands.confirmation import Confirmation, Settings
+from ncclrun.commands.confirmation import Confirmation
 from ncclrun.commands.findings import Finding
+from ncclrun.commands.nodesettings import Settings, settings_of
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.events import Event, Judged, Resolved, Warn
@@ -15,8 +16,10 @@ from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.model.settings import Setting
 from ncclrun.nccl.effective import effective, node_layers
 from ncclrun.nccl.version import parse
+from ncclrun.planning.delivery import run_conf, split
 from ncclrun.planning.environment import node_environment
 from ncclrun.planning.network import Choice, Note, Verdict
+from ncclrun.planning.planner import files_read
 from ncclrun.planning.rdma import plan_rdma
 
 
@@ -56,16 +59,27 @@ def settle(
 ) -> Generator[Event, None, Settled]:
     """For commands without a job: the choice, told and confirmed with the variables that the cluster file gives."""
     variables = [
-        _variables(cluster, one, e, environ) for one, e in zip(survey.participants, choice.endpoints, strict=True)
+        variables_of(cluster, one, e, environ) for one, e in zip(survey.participants, choice.endpoints, strict=True)
     ]
     endpoints, notes = with_rdma(survey.participants, choice.endpoints, variables)
     yield from told(survey.participants, endpoints, (*choice.notes, *notes))
-    settings = [
-        Settings(environment=_variables(cluster, one, e, environ))
-        for one, e in zip(survey.participants, endpoints, strict=True)
-    ]
+    settings = [settings_for(cluster, one, e, environ) for one, e in zip(survey.participants, endpoints, strict=True)]
     findings = yield from Confirmation(survey, endpoints, settings).events()
     return Settled(endpoints=endpoints, findings=findings)
+
+
+def settings_for(
+    cluster: ClusterSpec, one: Participant, endpoint: Endpoint | None, environ: Mapping[str, str]
+) -> Settings:
+    """What the cluster file would have this node's NCCL go by, whatever the job.
+
+    That it can't reach NCCL by `nccl.deliver`, or was not pushed yet, is a warning as long as nothing is started.
+    """
+    deliver = cluster.nccl.deliver
+    delivered = split(deliver, variables_of(cluster, one, endpoint, environ))
+    conf = run_conf(delivered.file, files_read(one.facts)) if deliver == "file" else None
+    settings = settings_of(one, deliver, delivered, cluster.source, conf=conf)
+    return replace(settings, refused=tuple(replace(problem, level="warning") for problem in settings.refused))
 
 
 def told(participants: Sequence[Participant], endpoints: Sequence[Endpoint], notes: Sequence[Note]) -> Iterator[Event]:
@@ -98,8 +112,9 @@ def judged(participants: Sequence[Participant], table: Sequence[Sequence[Verdict
             )
 
 
-def _variables(
-    cluster: ClusterSpec, one: Participant, endpoint: Endpoint, environ: Mapping[str, str]
+def variables_of(
+    cluster: ClusterSpec, one: Participant, endpoint: Endpoint | None, environ: Mapping[str, str]
 ) -> tuple[Variable, ...]:
+    """The variables that the cluster file gives a node, whatever the job; without an endpoint those of no network."""
     forwarded = {name: environ[name] for name in one.node.launch.forward_env if name in environ}
     return node_environment(one.node, cluster.nccl, endpoint, forwarded=forwarded, options={})

@@ -10,6 +10,7 @@ from ncclrun.commands.keys import Installed
 from ncclrun.commands.trust import Accepted, NotSeen, Shown
 from ncclrun.console.notes import Note, problem, render
 from ncclrun.console.output import Output
+from ncclrun.console.question import confirm
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import about, count
 from ncclrun.model.errors import EXIT_UNREACHABLE, UsageError
@@ -37,7 +38,8 @@ def trust(scan: Scan, accept: Accept, out: Output, *, yes: bool, colors: bool) -
             out.write(table_text(("host", "key", "fingerprint", "known_hosts"), rows))
         new = [s for s in shown if s.verdict.status == "unknown"]
         if new and not yes:
-            _confirm(f"Write {count(len(new), 'new key')} to known_hosts?", out)
+            question = f"Write {count(len(new), 'new key')} to known_hosts? Compare the fingerprints first."
+            confirm(question, out, nothing="nothing was written", first="compare the fingerprints")
         accepted = accept(shown)
         behind = [a for a in answers if isinstance(a, NotSeen) and getattr(a.error, "reason", "") == "gateway"]
         if not (accepted.written and behind):
@@ -57,18 +59,6 @@ def _told(answers: Sequence[Shown | NotSeen], accepted: Accepted, out: Output, c
         notes.append(Note("good", "all keys are known already"))
     out.write(render(notes, colors=colors))
     return EXIT_UNREACHABLE if accepted.refused or unseen else 0
-
-
-def _confirm(question: str, out: Output) -> None:
-    """Returns on yes; raises UsageError on anything else, and where nobody can be asked."""
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "nothing was written: this is no terminal to ask at",
-            fix="compare the fingerprints, then the same command with --yes",
-        )
-    out.write(f"{question} Compare the fingerprints first. [y/N] ")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("nothing was written")
 
 
 def keys(answers: Iterable[Installed], out: Output, *, colors: bool) -> int:

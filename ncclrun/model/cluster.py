@@ -71,8 +71,9 @@ class Nccl(Section):
     """NCCL's settings and how they reach it."""
 
     deliver: Literal["env", "file", "user", "system"] = "env"
-    """How the settings reach NCCL. `env`, the workers' environment, is the only way in this version; the other words
-    are kept for conf files and refused until then."""
+    """How NCCL's settings, those of the network choice and of `env` below, reach it. `env`: in the workers'
+    environment. `file`: in a file of the run's own, named by NCCL_CONF_FILE (NCCL 2.23.4 and later). `user` and
+    `system`: in ~/.nccl.conf or /etc/nccl.conf of every node, where `ncclrun nccl push` puts them."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """NCCL variables for all nodes."""
 

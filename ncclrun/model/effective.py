@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Origin = Literal["run", "login", "named", "home", "passwd_home", "system"]
-"""``run``: what ncclrun sets in the workers' environment; ``login``: the node's own; the others are conf files."""
+Origin = Literal["run", "login", "named", "home", "passwd_home", "system", "default"]
+"""``run``: what ncclrun sets in the workers' environment; ``login``: the node's own; ``default``: nobody sets it; the
+others are conf files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

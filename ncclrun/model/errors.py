@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 EXIT_USAGE = 2
 """The cluster file or the command line is wrong; nothing was contacted."""
@@ -86,10 +88,14 @@ class HostError(NcclrunError):
 
 
 class NodeRefused(NcclrunError):
-    """A node answered a request with a refusal; ``code`` is the node's fixed word for it."""
+    """A node answered a request with a refusal; ``code`` is the node's fixed word for it.
+
+    ``details`` is what else a program can use of it (docs/node-protocol.md says what for each code).
+    """
 
     exit_code = EXIT_NOT_STARTED
 
-    def __init__(self, code: str, message: str, *, fix: str = "") -> None:
+    def __init__(self, code: str, message: str, *, fix: str = "", details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, fix=fix)
         self.code = code
+        self.details: Mapping[str, Any] = details or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ncclrun.model.settings import NodeSettings
 
@@ -147,5 +147,5 @@ class NodeFacts:
     """Names of proxy variables in the login environment (``https_proxy``)."""
     ssh_address: str = ""
     """Address of this node at which the SSH connection arrived ("" without one)."""
-    settings: NodeSettings = NodeSettings()
+    settings: NodeSettings = field(default_factory=NodeSettings)
     """What the node itself says to NCCL, Gloo and torch."""

@@ -43,6 +43,11 @@ class NodePlan:
     argv: tuple[str, ...]
     """The launcher's command (torchrun), or one worker's (exec)."""
     environment: tuple[Variable, ...]
+    """What the workers are given in their environment."""
+    file: tuple[Variable, ...]
+    """What NCCL is given in a conf file (`nccl.deliver`); () with ``env``."""
+    conf: bytes | None
+    """The conf file of the run directory; None unless `nccl.deliver` is ``file``."""
     defaults: tuple[Variable, ...]
     """Variables for a login environment that does not have them; those of ``environment`` go over them."""
     unset: tuple[str, ...]
@@ -50,6 +55,11 @@ class NodePlan:
     workdir: str | None
     """Working directory that the node already has; None: the run directory with the code that was sent."""
     grace: float
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All of them, whichever way they go."""
+        return (*self.environment, *self.file)
 
     @property
     def ranks(self) -> range:

@@ -25,7 +25,7 @@ RUN_CONF_SHOWN = f"(run directory)/{RUN_CONF}"
 """What stands for its path in a plan; the node puts the real one in its place."""
 FILED = ("network", "nccl.env")
 """Origins of what holds for every run on the cluster; the others are one job's own."""
-_NAMED = "NCCL_CONF_FILE"
+CONF_VARIABLE = "NCCL_CONF_FILE"
 _RUN_NOTES = ("Written for one run. Below the block stands the file that NCCL would read if this one were not here.",)
 _BY_ENVIRONMENT = "write  nccl: {deliver: env}  in the cluster file"
 
@@ -49,8 +49,8 @@ def split(deliver: Deliver, variables: Sequence[Variable]) -> Delivered:
     file = tuple(variable for variable in variables if _goes_into_a_file(variable))
     environment = [variable for variable in variables if variable not in file]
     if deliver == "file":
-        environment = [variable for variable in environment if variable.name != _NAMED]
-        environment.append(Variable(name=_NAMED, value=RUN_CONF_SHOWN, origin="nccl.deliver"))
+        environment = [variable for variable in environment if variable.name != CONF_VARIABLE]
+        environment.append(Variable(name=CONF_VARIABLE, value=RUN_CONF_SHOWN, origin="nccl.deliver"))
         environment.sort(key=lambda variable: variable.name)
     return Delivered(tuple(environment), file)
 
@@ -58,7 +58,7 @@ def split(deliver: Deliver, variables: Sequence[Variable]) -> Delivered:
 def _goes_into_a_file(variable: Variable) -> bool:
     """A name that nobody knows may be one that is looked for before NCCL reads its file: it stays where it works."""
     known = find(variable.name)
-    named = variable.name.startswith("NCCL_") and variable.name != _NAMED
+    named = variable.name.startswith("NCCL_") and variable.name != CONF_VARIABLE
     return variable.origin in FILED and named and known is not None and known.conf
 
 
@@ -193,13 +193,15 @@ def _hides(variable: Variable, by: Effective, path: str) -> Problem:
 
 
 def _unread(names: Collection[str], found: Mapping[str, Effective], path: str) -> Problem:
-    named = found.get(_NAMED)
-    reason = f": {_NAMED}={named.value} from {named.source} has NCCL read another file" if named and named.value else ""
+    named = found.get(CONF_VARIABLE)
+    reason = ""
+    if named and named.value:
+        reason = f": {CONF_VARIABLE}={named.value} from {named.source} has NCCL read another file"
     return Problem(
         code="conf_unread",
         level="warning",
         message=f"NCCL does not read {path} in this run{reason}; {listed(list(names))} of it does not count",
-        fix=f"take {_NAMED} out of {named.source}" if reason and named else _BY_ENVIRONMENT,
+        fix=f"take {CONF_VARIABLE} out of {named.source}" if reason and named else _BY_ENVIRONMENT,
     )
 
 

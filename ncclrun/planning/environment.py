@@ -17,7 +17,7 @@ SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 def node_environment(
     node: Node,
     nccl: Nccl,
-    endpoint: Endpoint,
+    endpoint: Endpoint | None,
     *,
     forwarded: Mapping[str, str],
     options: Mapping[str, str],
@@ -25,12 +25,13 @@ def node_environment(
 ) -> tuple[Variable, ...]:
     """Variables for every process of the node, sorted by name.
 
-    Layers, each over the one before: the network choice, ``nccl.env``, ``launch.env`` with the node's own ``env``,
-    ``forward_env`` (``forwarded`` holds this machine's values, of those that it exports), ``--env``. ``from_shell``
-    names those of ``--env`` that stood there without a value: like what is forwarded, they are secret.
+    Layers, each over the one before: the network choice (``endpoint`` None: there is none), ``nccl.env``,
+    ``launch.env`` with the node's own ``env``, ``forward_env`` (``forwarded`` holds this machine's values, of those
+    that it exports), ``--env``. ``from_shell`` names those of ``--env`` that stood there without a value: like what is
+    forwarded, they are secret.
     """
     layers: list[tuple[str, Mapping[str, str]]] = [
-        ("network", network_variables(endpoint)),
+        ("network", {} if endpoint is None else network_variables(endpoint)),
         ("gpus", {} if node.gpus is None else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, node.gpus))}),
         ("nccl.env", nccl.env),
         ("launch.env", node.launch.env),

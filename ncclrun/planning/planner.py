@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -12,8 +12,12 @@ from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Planned
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
-from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
+from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan, Variable
+from ncclrun.model.settings import ConfFile
+from ncclrun.nccl.conf import read_files
+from ncclrun.nccl.version import NEWEST, parse
 from ncclrun.planning.command import RUN, WORKER, torchrun_command, worker_command
+from ncclrun.planning.delivery import CONF_VARIABLE, RUN_CONF, RUN_CONF_SHOWN, run_conf, split
 from ncclrun.planning.environment import default_variables, node_environment, rank_variables
 
 MASK = "***"
@@ -57,6 +61,10 @@ def make_plan(
             )
         else:
             argv = worker_command(job, python)
+        variables = node_environment(
+            node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env, from_shell=job.from_shell
+        )
+        delivered = split(cluster.nccl.deliver, variables)
         plans.append(
             NodePlan(
                 node=node,
@@ -66,9 +74,9 @@ def make_plan(
                 first_rank=first_ranks[node_rank],
                 python=python,
                 argv=argv,
-                environment=node_environment(
-                    node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env, from_shell=job.from_shell
-                ),
+                environment=delivered.environment,
+                file=delivered.file,
+                conf=run_conf(delivered.file, files_read(fact)) if cluster.nccl.deliver == "file" else None,
                 defaults=default_variables(job.launcher, counts[node_rank]),
                 unset=fact.stale,
                 workdir=node.launch.workdir or workdir,
@@ -83,6 +91,11 @@ def make_plan(
         world_size=first_ranks[-1],
         nodes=tuple(plans),
     )
+
+
+def files_read(fact: NodeFacts) -> tuple[ConfFile, ...]:
+    """The conf files that NCCL reads on a node by itself, the one that hides the other first."""
+    return read_files(fact.settings.conf_files, parse(fact.python.nccl) or NEWEST)
 
 
 def with_options(node: Node, job: JobSpec) -> Node:
@@ -100,10 +113,10 @@ def with_options(node: Node, job: JobSpec) -> Node:
 
 def refuse_unsupported(cluster: ClusterSpec, job: JobSpec) -> None:
     """Raises UsageError for settings that the file may carry but that this version does not run."""
-    if cluster.nccl.deliver != "env":
+    if cluster.nccl.deliver == "file" and (place := _names_a_conf_file(cluster, job)):
         raise UsageError(
-            f"nccl.deliver: {cluster.nccl.deliver} is not there yet",
-            fix="write nccl: {deliver: env}: the settings then go into the workers' environment",
+            f"nccl.deliver: file has NCCL read a file of the run's own by {CONF_VARIABLE}, and {place} sets that too",
+            fix=f"take {CONF_VARIABLE} out of {place}, or write  nccl: {{deliver: env}}  in the cluster file",
         )
     if any(node.launch.rendezvous != "static" for node in cluster.nodes):
         raise UsageError("launch.rendezvous: c10d is not there yet", fix="write launch: {rendezvous: static}")
@@ -111,6 +124,14 @@ def refuse_unsupported(cluster: ClusterSpec, job: JobSpec) -> None:
         raise UsageError(
             "max_restarts is torchrun's, and --launcher exec runs without it", fix="leave max_restarts out"
         )
+
+
+def _names_a_conf_file(cluster: ClusterSpec, job: JobSpec) -> str:
+    """Where the user names a conf file for NCCL; "" if nowhere."""
+    places: list[tuple[str, Collection[str]]] = [("nccl.env", cluster.nccl.env), ("--env", job.env)]
+    for node in cluster.nodes:
+        places += [("launch.env", node.launch.env), ("forward_env", node.launch.forward_env)]
+    return next((place for place, names in places if CONF_VARIABLE in names), "")
 
 
 def workers(node: Node, fact: NodeFacts) -> int:
@@ -152,6 +173,16 @@ def processes(plan: LaunchPlan, node: NodePlan) -> list[dict[str, Any]]:
     ]
 
 
+def as_sent(environment: Sequence[Variable]) -> dict[str, str]:
+    """The variables as requests carry them; of the run's own conf file only the node knows the path (``run_paths``)."""
+    return {variable.name: variable.value for variable in environment if variable.value != RUN_CONF_SHOWN}
+
+
+def run_paths(environment: Sequence[Variable]) -> dict[str, str]:
+    """The variables that name a file in the run directory, with that file's name."""
+    return {variable.name: RUN_CONF for variable in environment if variable.value == RUN_CONF_SHOWN}
+
+
 def _own_words(node: NodePlan) -> int:
     """Where in torchrun's ``argv`` the user's own words begin: stand-ins for paths on the node are replaced before."""
     return node.argv.index(WORKER) + 1
@@ -188,6 +219,7 @@ def planned_event(plan: LaunchPlan) -> Planned:
                     v.name: {"value": MASK if v.secret else v.value, "from": v.origin}
                     for v in (*node.defaults, *node.environment)
                 },
+                "conf": {v.name: {"value": MASK if v.secret else v.value, "from": v.origin} for v in node.file},
                 "unset": list(node.unset),
                 "command": _shown_command(node),
                 "grace": node.grace,

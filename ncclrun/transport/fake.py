@@ -67,7 +67,7 @@ class FakeNode:
                 raise NodeRefused("unscripted", f"`{request['do']}` is not in the script")
             fields = reply(request, body) if callable(reply) else reply
         except NodeRefused as error:
-            refusal = {"code": error.code, "message": error.message, "fix": error.fix}
+            refusal = {"code": error.code, "message": error.message, "fix": error.fix, "details": dict(error.details)}
             return {"re": request["id"], "ok": False, "error": refusal}
         return {"re": request["id"], "ok": True, **fields}
 

@@ -220,7 +220,8 @@ def refusal(do: str, answer: dict[str, Any]) -> NodeRefused | None:
         return None
     error = answer.get("error") or {}
     message = str(error.get("message", f"`{do}` was refused"))
-    return NodeRefused(str(error.get("code", "refused")), message, fix=str(error.get("fix", "")))
+    code, fix = str(error.get("code", "refused")), str(error.get("fix", ""))
+    return NodeRefused(code, message, fix=fix, details=error.get("details"))
 
 
 def _last_words(channel: Channel) -> str:

@@ -109,9 +109,11 @@ class TestPort:
 class TestUnsupported:
     """What the file may carry and this version does not run is refused, with the line that mends it."""
 
-    def test_another_delivery_of_nccls_settings(self) -> None:
-        with pytest.raises(UsageError, match=r"nccl\.deliver: file is not there yet"):
-            refuse_unsupported(cluster(node("a"), deliver="file"), SCRIPT)
+    def test_two_conf_files_for_nccl_at_once(self) -> None:
+        named = {"NCCL_CONF_FILE": "/data/nccl.conf"}
+        with pytest.raises(UsageError, match=r"nccl\.deliver: file .* launch\.env sets that too"):
+            refuse_unsupported(cluster(node("a", env=named), deliver="file"), SCRIPT)
+        refuse_unsupported(cluster(node("a", env=named), deliver="env"), SCRIPT)
 
     def test_another_rendezvous(self) -> None:
         with pytest.raises(UsageError, match="c10d is not there yet"):

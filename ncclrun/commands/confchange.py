@@ -1,0 +1,237 @@
+"""A change of one conf file on every node: shown first, then made on all nodes or on none."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+
+from ncclrun.commands.conffiles import ConfFiles, Deliver, Look, Order
+from ncclrun.commands.control import Control, Interrupted
+from ncclrun.commands.findings import Finding, findings_told, problem_of
+from ncclrun.commands.visit import Visit
+from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.effective import Effective
+from ncclrun.model.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_NOT_STARTED,
+    EXIT_UNREACHABLE,
+    NcclrunError,
+)
+from ncclrun.model.events import Ended, Event, Failure, Warn
+from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfRolledBack
+from ncclrun.model.words import listed
+from ncclrun.planning.shown import diff
+from ncclrun.transport.base import Transport
+
+EXIT_DIFFERS = 1
+
+
+@dataclass
+class Wanted:
+    """What a node's file is to become, and what it is."""
+
+    look: Look
+    order: Order
+    changed: bool
+    hides: tuple[Effective, ...] = ()
+
+
+class Change(ABC):
+    """One conf file a node: ``compare`` tells how it would change, ``apply`` changes it on all nodes or on none.
+
+    A context: the sessions stay open between the two, for a question to the user.
+    """
+
+    def __init__(
+        self, cluster: ClusterSpec, transport: Transport, control: Control, environ: Mapping[str, str], deliver: Deliver
+    ) -> None:
+        self._cluster = cluster
+        self._control = control
+        self._environ = environ
+        self._deliver = deliver
+        self._visit = Visit(cluster, transport, control)
+        self._files: ConfFiles
+        self._wanted: dict[int, Wanted] = {}
+        self._began = time.monotonic()
+        self.pending = False
+        """``compare`` found something to change, and nothing against it."""
+
+    def __enter__(self) -> Change:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A node whose channel ends before it was told to finish puts its file back by itself.
+        self._visit.__exit__(kind, error, trace)
+
+    def compare(self) -> Iterator[Event]:
+        """How each node's file would change. It ends with Ended unless ``pending``."""
+        try:
+            yield from self._visit.events()
+            if self._visit.lost:
+                yield self._ended(
+                    EXIT_UNREACHABLE, f"nothing was changed: no answer from {self._names(self._visit.lost)}"
+                )
+                return
+            self._files = ConfFiles(self._visit.participants, self._deliver, secrets.token_hex(8), self._control)
+            refused = yield from self._plan()
+            yield from (self._diff(rank, wanted) for rank, wanted in sorted(self._wanted.items()))
+            if refused:
+                yield self._ended(EXIT_NOT_STARTED, f"nothing was changed: refused on {self._names(refused)}")
+                return
+        except NcclrunError as error:
+            yield from self._failed(error)
+            return
+        changed = [rank for rank, wanted in self._wanted.items() if wanted.changed]
+        yield ConfCompared(
+            changed=tuple(self._cluster.nodes[rank].name for rank in sorted(changed)),
+            unchanged=tuple(self._cluster.nodes[rank].name for rank in sorted(set(self._wanted) - set(changed))),
+        )
+        self.pending = bool(changed)
+        if not changed:
+            yield self._ended(0, self.nothing_to_do)
+
+    def compare_alone(self) -> Iterator[Event]:
+        """The same as a command of its own; exit code 1 where something would change."""
+        yield from self.compare()
+        if self.pending:
+            yield self._ended(EXIT_DIFFERS, "nothing was changed: that is what a push would do")
+
+    def apply(self) -> Iterator[Event]:
+        """Changes all files, or none."""
+        try:
+            yield from self._change()
+        except NcclrunError as error:
+            yield from self._roll_back()
+            yield from self._failed(error)
+
+    # --- what the commands differ in
+
+    nothing_to_do: str
+
+    @abstractmethod
+    def _plan(self) -> Generator[Event, None, set[int]]:
+        """Fills ``_wanted``; returns the nodes that can't be changed, of which events have told why."""
+
+    @abstractmethod
+    def _verify(self) -> Generator[Event, None, set[int]]:
+        """Asks whether the new files do what they are for; the nodes where they don't, told by events."""
+
+    @abstractmethod
+    def _done(self, rank: int, path: str, changed: bool) -> Event: ...
+
+    # --- the steps
+
+    def _change(self) -> Iterator[Event]:
+        orders = {rank: wanted.order for rank, wanted in self._wanted.items()}
+        steps: tuple[Callable[[], dict[int, NcclrunError]], ...] = (
+            partial(self._files.stage, orders),
+            self._files.commit,
+        )
+        for step in steps:
+            failed = step()
+            if failed:
+                yield from self._tell(failed)
+                yield from self._roll_back()
+                yield self._ended(exit_code_of(failed), f"nothing was changed: it failed on {self._names(failed)}")
+                return
+        against = yield from self._verify()
+        self._control.check()
+        if against:
+            yield from self._roll_back()
+            names = self._names(against)
+            yield self._ended(EXIT_NOT_STARTED, f"nothing was changed: NCCL would not do as planned on {names}")
+            return
+        failed = self._files.finish()
+        yield from self._tell(failed)
+        for rank, wanted in sorted(self._wanted.items()):
+            if self._files.shared.get(rank, rank) not in failed:
+                yield self._done(rank, wanted.look.file.path, wanted.changed)
+        if failed:
+            names = self._names(failed)
+            yield self._ended(exit_code_of(failed), f"not known whether it lasts on {names}: run the command again")
+        else:
+            yield self._ended(0, self._summary())
+
+    @abstractmethod
+    def _summary(self) -> str: ...
+
+    def _roll_back(self) -> Iterator[Event]:
+        """Puts back what was there, on all nodes that were told anything."""
+        if not self._files.staged:
+            return
+        failed = self._files.roll_back()
+        for rank in sorted(self._files.staged - set(failed)):
+            if rank in self._files.committed and self._wanted[rank].changed:
+                node = self._cluster.nodes[rank]
+                yield ConfRolledBack(node=node.name, node_rank=rank, path=self._wanted[rank].look.file.path)
+        for rank, error in sorted(failed.items()):
+            yield Warn(
+                node=self._cluster.nodes[rank].name,
+                text=f"it could not be told to put its file back ({error.message}), and does so by itself when its"
+                " connection ends; unless the host itself died, and then the file is the old or the new one, whole",
+                fix=f"when it answers again:  ncclrun nccl diff {self._cluster.source}",
+            )
+
+    def _look(self) -> Generator[Event, None, dict[int, Look]]:
+        """Every node's file; those that can't be seen are told. Raises NcclrunError where there is one."""
+        looks: dict[int, Look] = {}
+        failed: dict[int, NcclrunError] = {}
+        for rank, answer in self._files.look():
+            if isinstance(answer, NcclrunError):
+                failed[rank] = answer
+            else:
+                looks[rank] = answer
+        yield from self._tell(failed)
+        if failed:
+            raise Told(exit_code_of(failed), f"nothing was changed: it failed on {self._names(failed)}")
+        return looks
+
+    # --- small things
+
+    def _diff(self, rank: int, wanted: Wanted) -> ConfDiff:
+        before, after = wanted.look.data, wanted.order.data
+        return ConfDiff(
+            node=self._cluster.nodes[rank].name,
+            node_rank=rank,
+            path=wanted.look.file.path,
+            diff=diff(wanted.look.file.path, before, after),
+            hides=wanted.hides,
+        )
+
+    def _tell(self, failed: Mapping[int, NcclrunError]) -> Iterator[Event]:
+        yield from findings_told(
+            self._cluster.nodes, [Finding(rank, problem_of(e)) for rank, e in sorted(failed.items())]
+        )
+
+    def _failed(self, error: NcclrunError) -> Iterator[Event]:
+        if isinstance(error, Interrupted):
+            yield self._ended(EXIT_INTERRUPTED, "interrupted: nothing was changed")
+            return
+        if not isinstance(error, Told):
+            yield Failure(message=error.message, fix=error.fix, exit_code=error.exit_code)
+        yield self._ended(error.exit_code, error.message if isinstance(error, Told) else "nothing was changed")
+
+    def _ended(self, code: int, reason: str) -> Ended:
+        return Ended(run_id="", exit_code=code, reason=reason, seconds=time.monotonic() - self._began)
+
+    def _names(self, ranks: Mapping[int, object] | set[int]) -> str:
+        return listed([self._cluster.nodes[rank].name for rank in sorted(ranks)])
+
+
+class Told(NcclrunError):
+    """Events have told why."""
+
+    def __init__(self, exit_code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+
+
+def exit_code_of(failed: Mapping[int, NcclrunError]) -> int:
+    return max(error.exit_code for error in failed.values())

@@ -1,0 +1,181 @@
+"""One conf file on each of several nodes, replaced on all of them or on none."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from ncclrun.commands.answers import read_answer
+from ncclrun.commands.control import Control
+from ncclrun.commands.survey import Participant
+from ncclrun.model.errors import HostError, NcclrunError, NodeRefused, PlanError
+from ncclrun.model.settings import ConfFile
+from ncclrun.transport.fleet import for_all
+from ncclrun.transport.session import Session
+
+ASK_TIMEOUT = 60.0
+Deliver = Literal["user", "system"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A conf file as it lies on a node, and what is known there of our pushes."""
+
+    file: ConfFile
+    state: Literal["none", "original", "ours", "edited"]
+    """``none``: nothing was ever pushed; ``edited``: somebody changed it since."""
+    restores: bytes | None = None
+    """What it was before the first push; None: there was no file, or nothing was pushed (``state``)."""
+    backup: str = ""
+    """Path of what is kept of it."""
+
+    @property
+    def data(self) -> bytes | None:
+        """The file's bytes, None where there is none."""
+        return None if self.file.text is None else self.file.data
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a node's file is to become (None: no file), from what it was when it was looked at."""
+
+    expect: str | None
+    """SHA-256 of the file as seen; None: there was none."""
+    data: bytes | None
+    original: bytes | None = None
+    """What is somebody else's in the file as seen."""
+    restore: bool = False
+    """The original comes back; with ``keep_edits`` ``data`` takes its place."""
+    keep_edits: bool = False
+
+
+_FILE = TypeAdapter(ConfFile)
+
+
+class ConfFiles:
+    """The files of one delivery on these nodes: looked at, then staged, committed and finished, or rolled back.
+
+    A node whose channel ends before `finish` puts back by itself what was there.
+    """
+
+    def __init__(self, nodes: Sequence[Participant], deliver: Deliver, push_id: str, control: Control) -> None:
+        self._nodes = {one.node_rank: one for one in nodes}
+        self._deliver = deliver
+        self._push_id = push_id
+        self._control = control
+        self.shared: dict[int, int] = {}
+        """Nodes whose file is that of another node, by node_rank: one home, or one machine."""
+        self.staged: set[int] = set()
+        self.committed: set[int] = set()
+
+    def look(self) -> Iterator[tuple[int, Look | NcclrunError]]:
+        """Each node's file, as they come. Raises Interrupted."""
+
+        def question(rank: int, session: Session) -> Look:
+            return _look(self._ask(rank, session, "conf_look"))
+
+        yield from self._everywhere(self._nodes, question)
+
+    def stage(self, orders: Mapping[int, Order]) -> dict[int, NcclrunError]:
+        """Makes everything ready, so that little can fail afterwards; what failed, by node_rank. Raises Interrupted."""
+
+        def question(rank: int, session: Session) -> dict[str, Any]:
+            order = orders[rank]
+            what: dict[str, Any] = {"expect": order.expect, "push_id": self._push_id, "node_rank": rank}
+            if order.restore:
+                data = _sent(order.data) if order.keep_edits else None
+                return self._ask(rank, session, "conf_restore", keep_edits=order.keep_edits, data=data, **what)
+            return self._ask(
+                rank, session, "conf_stage", data=_sent(order.data), original=_sent(order.original), mode=None, **what
+            )
+
+        failed = {}
+        for rank, answer in self._everywhere(orders, question):
+            if isinstance(answer, NodeRefused) and self._is_ours(answer):
+                self.shared[rank] = int(answer.details["node_rank"])
+            elif isinstance(answer, NcclrunError):
+                failed[rank] = answer
+            else:
+                self.staged.add(rank)
+        for rank, other in self.shared.items():
+            if orders[rank] != orders[other]:
+                failed[rank] = self._one_file_for_two(rank, other)
+        return failed
+
+    def commit(self) -> dict[int, NcclrunError]:
+        """Puts the new files in place; what failed. Raises Interrupted."""
+        return self._step("conf_commit", self.staged, self.committed.add)
+
+    def finish(self) -> dict[int, NcclrunError]:
+        """Makes it last: from here on nothing is undone by itself. What failed; Ctrl-C is not heard."""
+        return self._step("conf_finish", self.committed, lambda _rank: None, heard=False)
+
+    def roll_back(self) -> dict[int, NcclrunError]:
+        """Puts back what was there; the nodes that could not say that they did. Ctrl-C is not heard."""
+        failed = self._step("conf_rollback", self.staged, lambda _rank: None, heard=False)
+        return {rank: error for rank, error in failed.items() if not _undone(error)}
+
+    def _step(
+        self, what: str, ranks: Collection[int], done: Callable[[int], None], *, heard: bool = True
+    ) -> dict[int, NcclrunError]:
+        failed = {}
+
+        def question(rank: int, session: Session) -> None:
+            self._ask(rank, session, what)
+
+        for rank, answer in self._everywhere(ranks, question, heard=heard):
+            if isinstance(answer, NcclrunError):
+                failed[rank] = answer
+            else:
+                done(rank)
+        return failed
+
+    def _everywhere(
+        self, ranks: Collection[int], question: Callable[[int, Session], Any], *, heard: bool = True
+    ) -> Iterator[tuple[int, Any]]:
+        sessions = {rank: self._nodes[rank].session for rank in sorted(ranks)}
+        if not heard:
+            yield from for_all(sessions, question)
+            return
+        yield from for_all(sessions, question, cancelled=self._control.stopped)
+        self._control.check()
+
+    def _ask(self, rank: int, session: Session, what: str, **args: Any) -> dict[str, Any]:
+        nccl = self._nodes[rank].facts.python.nccl
+        return session.call(what, timeout=ASK_TIMEOUT, deliver=self._deliver, nccl=nccl, path=None, **args)
+
+    def _is_ours(self, refused: NodeRefused) -> bool:
+        return refused.code == "busy" and refused.details.get("push_id") == self._push_id
+
+    def _one_file_for_two(self, rank: int, other: int) -> PlanError:
+        one, two = self._nodes[other].node.name, self._nodes[rank].node.name
+        return PlanError(
+            f"{one} and {two} share one file and need different settings in it: their interfaces have different names",
+            fix="write  nccl: {deliver: file}  in the cluster file: then each run has its own",
+            nodes=(one, two),
+        )
+
+
+def _look(answer: Mapping[str, Any]) -> Look:
+    restores, record = answer.get("restores"), answer.get("record") or {}
+    kept = None if restores is None or restores.get("data") is None else base64.b64decode(restores["data"])
+    backup = (record.get("original") or {}).get("backup") or ""
+    return Look(read_answer(_FILE, answer["file"]), answer["state"], kept, backup)
+
+
+def _sent(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def _undone(error: NcclrunError) -> bool:
+    """Whether the node has said that nothing is staged there any more: it has put things back by itself."""
+    return isinstance(error, NodeRefused) and error.code == "not_staged"
+
+
+def is_lost(error: NcclrunError) -> bool:
+    """Whether nobody knows what became of the node's file."""
+    return isinstance(error, HostError)

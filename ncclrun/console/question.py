@@ -1,0 +1,20 @@
+"""One question at the terminal before something is changed."""
+
+from __future__ import annotations
+
+import sys
+
+from ncclrun.console.output import Output
+from ncclrun.model.errors import UsageError
+
+
+def confirm(question: str, out: Output, *, nothing: str, first: str) -> None:
+    """Returns on yes; raises UsageError on anything else, and where nobody can be asked.
+
+    ``nothing`` says what was not done ("nothing was written"), ``first`` what to do before the same with `--yes`.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(f"{nothing}: this is no terminal to ask at", fix=f"{first}, then the same command with --yes")
+    out.write(f"{question} [y/N] ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError(nothing)

@@ -1,0 +1,83 @@
+"""What NCCL goes by on each node, in layers; and what of it does not do what it says, or differs where it must not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ncclrun.model.effective import Effective
+from ncclrun.model.events import Problem
+from ncclrun.model.settings import ConfFile, NodeSettings, Setting, SettingFinding
+from ncclrun.nccl.check import across_findings, setting_findings, together_findings
+from ncclrun.nccl.conf import read_files
+from ncclrun.nccl.effective import effective, node_layers
+from ncclrun.nccl.lint import lint_conf
+from ncclrun.nccl.version import NEWEST, Version
+
+CONCERNED = re.compile(r"(?:NCCL|GLOO|TORCH|TP|UCX|FI)_")
+"""Variables that NCCL and what works beside it read; the node part looks for the same."""
+
+
+@dataclass(frozen=True)
+class NodeValues:
+    """What one node's NCCL goes by: of every variable the value that wins, and the conf files that it reads."""
+
+    node: str
+    values: Mapping[str, Effective]
+    files: tuple[ConfFile, ...]
+    version: Version | None
+
+
+def node_values(node: str, run: Sequence[Setting], settings: NodeSettings, version: Version | None) -> NodeValues:
+    """All layers of a node put together; ``run`` is what ncclrun sets in the workers' environment, with its sources."""
+    concerned = [setting for setting in run if CONCERNED.match(setting.name)]
+    values = effective(node_layers(concerned, settings, version))
+    read = read_files(settings.conf_files, version or NEWEST)
+    return NodeValues(node, values, tuple(file for file in read if file.text is not None), version)
+
+
+def findings(node: NodeValues) -> tuple[SettingFinding, ...]:
+    """Everything to know about one node's settings: of its conf files and of the variables that count."""
+    found = [finding for file in node.files for finding in lint_conf(file.data, node.version, file.path)]
+    counting = [Setting(v.name, v.value, v.source, v.line) for v in node.values.values()]
+    for setting in counting:
+        if node.values[setting.name].origin in ("run", "login"):
+            found += setting_findings(setting, node.version, conf=False)
+    return (*found, *together_findings(counting, node.version))
+
+
+def across(nodes: Sequence[NodeValues]) -> tuple[SettingFinding, ...]:
+    """What differs between nodes where it must not; ``file`` names the node."""
+    return across_findings({node.node: {v.name: v.value for v in node.values.values()} for node in nodes})
+
+
+def problems(nodes: Sequence[NodeValues]) -> Iterator[tuple[str, Problem]]:
+    """What a run with these settings should be told, with the node's name: errors and warnings of what counts there.
+
+    All are warnings: whether NCCL takes the planned network with them it is asked itself.
+    """
+    for node in nodes:
+        for finding in findings(node):
+            if finding.level != "info" and _counts(finding, node):
+                yield node.node, _problem(finding)
+    for finding in across(nodes):
+        if finding.level != "info":
+            yield finding.file, _problem(finding)
+
+
+def _counts(finding: SettingFinding, node: NodeValues) -> bool:
+    """A line of a conf file that another place hides anyway is for `nccl lint` alone."""
+    value = node.values.get(finding.name)
+    return value is None or finding.line is None or (value.source, value.line) == (finding.file, finding.line)
+
+
+def _problem(finding: SettingFinding) -> Problem:
+    where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
+    setting = f"{finding.name}={finding.value}" if finding.name else finding.value
+    return Problem(
+        code=finding.id,
+        level="warning",
+        message=f"{setting} ({where}): {finding.sees}",
+        fix=f"write there:  {finding.fix}" if finding.fix else "",
+    )
