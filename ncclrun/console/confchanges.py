@@ -12,6 +12,7 @@ from ncclrun.model.effective import Effective
 from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfPushed, ConfRestored, ConfRolledBack
 
 Change = ConfPushed | ConfRestored | ConfRolledBack
+NO_FILE = "/dev/null"
 _COLORS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
 
 
@@ -26,8 +27,10 @@ def diffs_text(diffs: Sequence[ConfDiff], width: int | None) -> str:
             groups.setdefault((diff.path, diff.diff, diff.hides), []).append(diff)
     texts = []
     for alike in groups.values():
-        where = f"{alike[0].path} {on_nodes([diff.node for diff in alike], len(diffs))}"
-        lines = [_bold(one_line(where), width), *(_colored(line, width) for line in alike[0].diff)]
+        before, after, *changes = alike[0].diff
+        what = " (new)" if before == f"--- {NO_FILE}" else " (goes)" if after == f"+++ {NO_FILE}" else ""
+        where = f"{alike[0].path}{what} {on_nodes([diff.node for diff in alike], len(diffs))}"
+        lines = [_bold(one_line(where), width), *(_colored(line, width) for line in changes)]
         texts.append("".join(f"{line}\n" for line in (*lines, *map(_hides, alike[0].hides))))
     return "\n".join(texts)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ncclrun.console.notes import Level, Note
 from ncclrun.console.sanitize import one_line
@@ -23,28 +23,50 @@ MARKS: Mapping[Mark, str] = {
     "~": "not the same on all nodes, and need not be: it is each host's own",
 }
 _STYLES: Mapping[Mark, str] = {"": "", "!": "bold yellow", "~": ""}
-_HEADS = ("", "variable", "value", "from", "hides", "on")
+_HIDDEN = "dim"
+_HEADS = ("", "variable", "value", "from", "on")
+
+
+class _Row(NamedTuple):
+    mark: Mark
+    name: str
+    value: str
+    source: str
+    on: str
+    style: str
 
 
 def settings_text(seen: Sequence[SettingsSeen], differs: Mapping[str, Difference], width: int | None) -> str:
     """The nodes' settings as lines: a row for each value of a variable with the nodes that take it from one place.
 
-    ``differs``: the variables that are not the same on all of them. ``width`` as for tables.
+    Below it stand those that it hides. ``differs``: the variables that are not the same on all nodes. ``width`` as for
+    tables.
     """
-    cells: list[list[str]] = []
-    marks: list[Mark] = []
-    for name, places in _places(seen).items():
-        for at, (place, nodes) in enumerate(places.items()):
-            mark = _mark(differs.get(name), place)
-            again = at > 0 and width is not None  # in a pipe each line has to speak for itself
-            on = on_nodes(nodes, len(seen)).removeprefix("on ") if len(seen) > 1 else ""
-            cells.append([mark, "" if again else name, *_cells(place), on])
-            marks.append(mark)
-    if not cells:
+    rows = [row for name, places in _places(seen).items() for row in _rows(name, places, differs.get(name), len(seen))]
+    if not rows:
         return _reads(seen, width)
-    table = table_text(_HEADS, cells, width=width, styles=[_STYLES[mark] for mark in marks])
-    legend = [f"{mark} {words}" for mark, words in MARKS.items() if mark in marks]
-    return _reads(seen, width) + "\n" + table + "\n" * bool(legend) + "".join(line + "\n" for line in legend)
+    cells = [list(row[: len(_HEADS)]) for row in rows]
+    if width is not None:  # in a pipe each line has to speak for itself
+        for before, row, shown in zip(rows, rows[1:], cells[1:], strict=False):
+            shown[1] = "" if row.name == before.name else row.name
+            shown[-1] = "" if row.style == _HIDDEN else row.on
+    table = table_text(_HEADS, cells, width=width, styles=[row.style for row in rows], whole=("variable",))
+    legend = [f"{mark} {words}\n" for mark, words in MARKS.items() if any(row.mark == mark for row in rows)]
+    return _reads(seen, width) + "\n" + table + "\n" * bool(legend) + "".join(legend)
+
+
+def _rows(
+    name: str, places: Mapping[Effective | None, Sequence[str]], difference: Difference | None, total: int
+) -> Iterator[_Row]:
+    for place, nodes in places.items():
+        on = on_nodes(nodes, total).removeprefix("on ") if total > 1 else ""
+        mark = _mark(difference, place)
+        if place is None:
+            yield _Row(mark, name, "(not set)", "", on, _STYLES[mark])
+            continue
+        yield _Row(mark, name, value_text(place.value), at(place.source, place.line), on, _STYLES[mark])
+        for one in place.hides:
+            yield _Row("", name, f"hides {value_text(one.value)}", at(one.source, one.line), on, _HIDDEN)
 
 
 def _places(seen: Sequence[SettingsSeen]) -> dict[str, dict[Effective | None, list[str]]]:
@@ -67,14 +89,6 @@ def _mark(difference: Difference | None, place: Effective | None) -> Mark:
     usual = difference.values[0].value if difference.usual else None
     value = (place.value or None) if place else None
     return "" if difference.usual and value == usual else "!"
-
-
-def _cells(place: Effective | None) -> list[str]:
-    """Value, from, hides."""
-    if place is None:
-        return ["(not set)", "", ""]
-    hides = "; ".join(f"{value_text(one.value)} from {at(one.source, one.line)}" for one in place.hides)
-    return [value_text(place.value), at(place.source, place.line), hides]
 
 
 def value_text(value: str) -> str:

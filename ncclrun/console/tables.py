@@ -24,11 +24,13 @@ def table_text(
     width: int | None = None,
     styles: Sequence[str] = (),
     spare: Sequence[str] = (),
+    whole: Sequence[str] = (),
 ) -> str:
     """The table as lines, each with its line feed.
 
     ``width`` is the terminal's in columns; None is a pipe: no folding, no colours. ``styles`` are rich's, one a row.
     Columns in which all cells are empty are left out, and on a narrow terminal the ``spare`` ones too, the first first.
+    Others are folded there, the ``whole`` ones last of all.
     """
     shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
     widths = {at: max(cell_len(one_line(text)) for text in (heads[at], *(row[at] for row in rows))) for at in shown}
@@ -37,7 +39,7 @@ def table_text(
             shown = [at for at in shown if heads[at] != head]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold", pad_edge=False)
     for at in shown:
-        table.add_column(heads[at], overflow="fold")
+        table.add_column(heads[at], overflow="fold", no_wrap=heads[at] in whole)
     for row, style in zip(rows, styles or [""] * len(rows), strict=True):
         table.add_row(*(Text(one_line(row[at])) for at in shown), style=style)
     target = io.StringIO()
