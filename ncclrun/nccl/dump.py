@@ -83,6 +83,11 @@ _SETTERS = ("export", "declare", "typeset", "readonly", "local", "env", "ENV", "
 _OPTIONS = ("-x", "-e", "--env", "-env", "-genv", "-E", "--export", "--mca-env")
 
 
+def is_environment(text: str) -> bool:
+    """Whether this is what `env` prints: variables that every process has, and nothing that only scripts have."""
+    return bool(_OF_AN_ENVIRONMENT.search(text)) and not _OF_A_SCRIPT.search(text)
+
+
 def read(text: str) -> tuple[Found, ...]:
     """All settings of NCCL's, Gloo's and torch's families; the kind of text is seen line by line."""
     if "\0" in text:  # /proc/PID/environ
@@ -91,7 +96,7 @@ def read(text: str) -> tuple[Found, ...]:
             Found(m["name"], m["value"], "raw", None, entry, m.start("value"), len(entry)) for m, entry in entries if m
         )
     lines = text.replace("\r\n", "\n").split("\n")
-    if _OF_AN_ENVIRONMENT.search(text) and not _OF_A_SCRIPT.search(text):
+    if is_environment(text):
         return tuple(found for number, line in enumerate(lines, 1) for found in _whole(_RAW, "raw", number, line))
     return tuple(_read_lines(lines))
 

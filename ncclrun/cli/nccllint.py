@@ -1,0 +1,103 @@
+"""`ncclrun nccl lint`: what is wrong with settings, and the line as it should be."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ncclrun.commands.lint import Linted
+    from ncclrun.nccl.version import Version
+
+TARGET = typer.Argument(
+    metavar="[FILE|CLUSTER|-]",
+    help="A conf file, a cluster file, or - for a conf file on standard input; by default this machine's own.",
+    show_default=False,
+)
+# Not the option of the other commands: this prints one list and no events, also where it fails.
+AS_JSON = typer.Option("--json", help="One JSON list of all findings on stdout.")
+
+
+def lint(
+    target: Annotated[str | None, TARGET] = None,
+    env: Annotated[
+        str | None,
+        typer.Option("--env", help="An environment's dump, a script or YAML; - for standard input.", metavar="FILE|-"),
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Put the file right; the old one is kept beside it.")] = False,
+    nccl_version: Annotated[
+        str | None, typer.Option("--nccl-version", help="Judge for this NCCL; by default for all.", metavar="V")
+    ] = None,
+    json: Annotated[bool, AS_JSON] = False,
+) -> None:
+    """What NCCL really sees of its settings, and the line as it should be.
+
+    Exit code 1 if there is an error.
+    """
+    from ncclrun.commands.lint import failed
+    from ncclrun.console.lint import as_json, as_text
+    from ncclrun.console.output import Output
+
+    version = _version(nccl_version)
+    if fix and target == "-":
+        _mended_stdin(version, json=json)
+    texts = _texts(target, env, version, fix=fix)
+    out = Output(sys.stdout)
+    out.write(as_json(texts) if json else as_text(texts, colors=sys.stdout.isatty()))
+    raise typer.Exit(1 if failed(texts) else 0)
+
+
+def _texts(target: str | None, env: str | None, version: Version | None, *, fix: bool) -> list[Linted]:
+    import os
+
+    from ncclrun.commands import lint as command
+    from ncclrun.model.errors import UsageError
+
+    if fix and target is None:
+        raise UsageError("--fix wants the conf file that is to be put right", fix="ncclrun nccl lint --fix FILE")
+    if target == env == "-":
+        raise UsageError("standard input can be read once", fix="name a file in place of one -")
+    texts: list[Linted] = []
+    if target == "-":
+        texts.append(command.lint_text(sys.stdin.buffer.read(), version))
+    elif target is not None and command.is_cluster_file(target):
+        if fix:
+            raise UsageError("--fix puts conf files right, and no others", fix="change the file by hand")
+        texts.append(command.lint_other(command.read(target), version, target))
+    elif target is not None:
+        texts.append(command.lint_file(target, version, fix=fix))
+    if env == "-":
+        texts.append(command.lint_other(sys.stdin.buffer.read(), version, command.STDIN))
+    elif env is not None:
+        texts.append(command.lint_other(command.read(env), version, env))
+    return texts or list(command.lint_here(os.environ, version))
+
+
+def _mended_stdin(version: Version | None, *, json: bool) -> None:
+    """The corrected text goes to stdout, and what is left to say to stderr."""
+    from ncclrun.commands.lint import failed, lint_text
+    from ncclrun.console.lint import as_text
+    from ncclrun.console.output import Output
+    from ncclrun.model.errors import UsageError
+    from ncclrun.nccl.mend import mend
+
+    if json:
+        raise UsageError("`--fix -` writes the file to stdout, where --json would be too", fix="leave one of them out")
+    after = mend(sys.stdin.buffer.read(), version)
+    sys.stdout.buffer.write(after)
+    sys.stdout.flush()
+    text = lint_text(after, version)
+    Output(sys.stderr).write(as_text([text], colors=sys.stderr.isatty()))
+    raise typer.Exit(1 if failed([text]) else 0)
+
+
+def _version(text: str | None) -> Version | None:
+    from ncclrun.model.errors import UsageError
+    from ncclrun.nccl.version import parse
+
+    version = None if text is None else parse(text)
+    if text is not None and version is None:
+        raise UsageError(f"--nccl-version {text} is no version of NCCL", fix="--nccl-version 2.27.5")
+    return version

@@ -1,0 +1,143 @@
+"""`ncclrun nccl lint` on this machine: which texts are looked at, what is found in each, and the file put right."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncclrun.commands.rewrite import replace_file
+from ncclrun.model.errors import UsageError
+from ncclrun.model.settings import ConfFile, ConfRole, SettingFinding
+from ncclrun.nccl.conf import read_files
+from ncclrun.nccl.dump import is_environment
+from ncclrun.nccl.lint import lint_conf
+from ncclrun.nccl.lintdump import lint_dump, lint_environment
+from ncclrun.nccl.mend import mend
+from ncclrun.nccl.version import NEWEST, Version
+
+STDIN = "<stdin>"
+"""What standard input is called in findings."""
+SHELL = "this shell's environment"
+CLUSTER_ENDINGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """A text with what was found in it."""
+
+    file: str
+    findings: tuple[SettingFinding, ...]
+    lines: tuple[str, ...] = ()
+    """Of the text; () where it has none that count."""
+    written: bool = False
+    """It was put right: ``findings`` are what is left of them."""
+    backup: str = ""
+    """Where the file is kept as it was."""
+
+
+def is_cluster_file(target: str) -> bool:
+    """Whether the nodes of a cluster are meant, by the name: a conf file is never called so."""
+    return target.endswith(CLUSTER_ENDINGS)
+
+
+def read(path: str) -> bytes:
+    """A file's bytes. Raises UsageError where there is none or it can't be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path} can't be read: {error.strerror or error}", fix=f"look at it:  ls -ld {shlex.quote(path)}"
+        ) from error
+
+
+def lint_file(path: str, version: Version | None, *, fix: bool = False) -> Linted:
+    """A conf file; with ``fix`` it is put right, and kept as it was beside it. Raises UsageError."""
+    data = read(path)
+    after = mend(data, version) if fix else data
+    backup = "" if after == data else str(replace_file(Path(path), data, after))
+    return Linted(path, lint_conf(after, version, path), _lines(after), after != data, backup)
+
+
+def lint_text(data: bytes, version: Version | None, file: str = STDIN) -> Linted:
+    """A conf file from elsewhere. What is plainly an environment (``env | …``) is taken for one."""
+    if is_environment(_text(data)):
+        return lint_other(data, version, file)
+    return Linted(file, lint_conf(data, version, file), _lines(data))
+
+
+def lint_other(data: bytes, version: Version | None, file: str) -> Linted:
+    """What people have instead of a conf file: a dump of an environment, a script, YAML."""
+    lines = () if b"\0" in data else _lines(data)
+    return Linted(file, lint_dump(_text(data), version, file), lines)
+
+
+def lint_here(environ: Mapping[str, str], version: Version | None) -> tuple[Linted, ...]:
+    """The conf files that NCCL would read on this machine, and this shell's environment."""
+    texts = [
+        lint_file(file.path, version) if not file.error else Linted(file.path, (_unreadable(file),))
+        for file in own_files(environ, version)
+    ]
+    return (*texts, Linted(SHELL, lint_environment(environ, version, SHELL)))
+
+
+def own_files(environ: Mapping[str, str], version: Version | None) -> tuple[ConfFile, ...]:
+    """Those that are there, without their text; a named one also if it is not (``error``)."""
+    places: list[tuple[str, ConfRole]] = [
+        (environ.get("NCCL_CONF_FILE", ""), "named"),
+        (f"{environ['HOME']}/.nccl.conf" if "HOME" in environ else "", "home"),
+        (f"{_passwd_home()}/.nccl.conf", "passwd_home"),
+        ("/etc/nccl.conf", "system"),
+    ]
+    files = [ConfFile(path=path, roles=(role,), error=_why_not(path, role)) for path, role in places if path]
+    wanted = read_files(files, version or NEWEST)
+    return tuple(file for file in wanted if file.error or Path(file.path).exists())
+
+
+def _why_not(path: str, role: ConfRole) -> str:
+    """Why a file that is there, or is named, can't be read; "" where it can, or where it may well be missing."""
+    if not Path(path).exists() and role != "named":
+        return ""
+    try:
+        with Path(path).open("rb"):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _unreadable(file: ConfFile) -> SettingFinding:
+    named = "named" in file.roles
+    return SettingFinding(
+        file=file.path,
+        line=None,
+        name="NCCL_CONF_FILE" if named else "",
+        value=file.path if named else "",
+        level="error",
+        id="unreadable",
+        sees=f"NCCL can't read the file ({file.error}), and says nothing of it: none of its settings count"
+        + (", nor those of ~/.nccl.conf" if named else ""),
+        fix="",
+    )
+
+
+def _passwd_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a user without an entry, as in containers: NCCL then reads none
+        return ""
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _lines(data: bytes) -> tuple[str, ...]:
+    return tuple(_text(data).split("\n"))
+
+
+def failed(texts: Sequence[Linted]) -> bool:
+    """Whether any of them has an error."""
+    return any(finding.level == "error" for text in texts for finding in text.findings)

@@ -1,0 +1,105 @@
+"""`nccl lint` for people and for programs: the line, what NCCL sees of it, and the line as it should be."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import groupby
+
+from ncclrun.commands.lint import Linted
+from ncclrun.console.notes import Note, render
+from ncclrun.console.sanitize import RESET, one_line
+from ncclrun.console.words import count
+from ncclrun.model.settings import Level, SettingFinding
+from ncclrun.planning.environment import SECRET_NAME, SECRET_VALUE
+
+MASK = "***"
+LEVELS: tuple[Level, ...] = ("error", "warning", "info")
+_COLORS: dict[Level, str] = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[2m"}
+_BOLD = "\x1b[1m"
+_QUOTED = re.compile(r'"[^"]*"')
+LONGEST_LINE = 160
+"""Characters of a line that are shown."""
+
+
+def as_json(texts: Sequence[Linted]) -> str:
+    """One list of all findings, without anything that no UTF-8 can hold."""
+    findings = [masked(finding) for text in texts for finding in text.findings]
+    rows = [{key: _clean(value) for key, value in asdict(finding).items()} for finding in findings]
+    return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+
+
+def _clean(value: object) -> object:
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value
+
+
+def as_text(texts: Sequence[Linted], *, colors: bool) -> str:
+    """Findings by text and line, then how many there are."""
+    return "".join(_of_text(text, colors) for text in texts) + render([_verdict(texts)], colors=colors)
+
+
+def _of_text(text: Linted, colors: bool) -> str:
+    if not text.findings and not text.written:
+        return ""
+    parts = [_painted(one_line(text.file), _BOLD, colors) + "\n"]
+    if text.written:
+        parts.append(f"  put right; as it was it is kept in {one_line(text.backup)}\n")
+    for line, group in groupby(text.findings, lambda finding: (finding.line, _of(finding))):
+        parts.append(_of_line(text, line[0], list(group), colors))
+    return "".join(parts)
+
+
+def _of(finding: SettingFinding) -> str:
+    """Where there are no lines, findings of one variable belong together."""
+    return finding.name if finding.line is None else ""
+
+
+def _of_line(text: Linted, number: int | None, group: list[SettingFinding], colors: bool) -> str:
+    shown = [masked(finding) for finding in group]
+    secret = any(old.value != new.value for old, new in zip(group, shown, strict=True))
+    first = shown[0]
+    setting = f"{first.name}={first.value}"
+    if number is None:
+        parts = [f"  {one_line(setting)}\n" if first.name else ""]
+    else:
+        there = not secret and number <= len(text.lines)
+        parts = [f"  {number}: {_cut(one_line(text.lines[number - 1].rstrip(chr(13)) if there else setting))}\n"]
+    parts += [
+        f"     {_painted(finding.level, _COLORS[finding.level], colors)}: {one_line(finding.sees)} [{finding.id}]\n"
+        for finding in shown
+    ]
+    for fix in dict.fromkeys(finding.fix for finding in shown if finding.fix):
+        head, *rest = [one_line(line) for line in fix.split("\n")]
+        parts.append(
+            f"     {_painted('fix', _BOLD, colors)}: {head}\n" + "".join(f"          {line}\n" for line in rest)
+        )
+    return "".join(parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
+
+
+def _painted(text: str, color: str, colors: bool) -> str:
+    return f"{color}{text}{RESET}" if colors else text
+
+
+def _verdict(texts: Sequence[Linted]) -> Note:
+    numbers = Counter(finding.level for text in texts for finding in text.findings)
+    where = count(len(texts), "text" if any(text.file.startswith("this ") for text in texts) else "file")
+    if not numbers:
+        return Note("good", f"no finding in {where}")
+    nouns = {"error": "error", "warning": "warning", "info": "note"}
+    told = ", ".join(count(numbers[level], nouns[level]) for level in LEVELS if numbers[level])
+    return Note("info", f"{told} in {where}")
+
+
+def masked(finding: SettingFinding) -> SettingFinding:
+    """Without the value where it may be a secret."""
+    if not finding.value or not (SECRET_NAME.search(finding.name) or SECRET_VALUE.search(finding.value)):
+        return finding
+    sees = _QUOTED.sub(f'"{MASK}"', finding.sees.replace(finding.value, MASK))
+    return replace(finding, value=MASK, sees=sees, fix=f"{finding.name}={MASK}" if finding.fix else "")
