@@ -22,7 +22,7 @@ test: .venv/dev
 	@$(SETUP) system
 	@$(SETUP) torch
 	@$(SETUP) nccl
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of them wait, and each has hosts of its own
 
 lint: .venv/dev
 	@$(SETUP) torch

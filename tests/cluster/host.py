@@ -120,12 +120,15 @@ class Host:
             self._wiring.heal(self.index, one)
 
     def stop_sshd_sessions(self) -> int:
-        """SIGSTOP to every sshd but init: TCP lives, nobody answers. Returns how many were stopped."""
-        return self._signal_sessions(signal.SIGSTOP)
+        """SIGSTOP to every sshd but init: TCP lives, nobody answers. Returns how many stand still now."""
+        stopped = self._signal_sessions(signal.SIGSTOP)
+        for pid in stopped:
+            _wait_until_stopped(pid)
+        return len(stopped)
 
     def continue_sshd_sessions(self) -> int:
         """SIGCONT to every sshd but init; returns how many there are."""
-        return self._signal_sessions(signal.SIGCONT)
+        return len(self._signal_sessions(signal.SIGCONT))
 
     def swap_host_key(self) -> None:
         """Gives sshd another host key, which no known_hosts has; open connections stay."""
@@ -215,12 +218,29 @@ class Host:
             return []
         return [pid for pid in all_pids() if namespace(pid, "pid") == namespace(init, "pid")]
 
-    def _signal_sessions(self, number: signal.Signals) -> int:
+    def _signal_sessions(self, number: signal.Signals) -> list[int]:
         init = self._running()
         sessions = [pid for pid in self._pids() if pid != init and _words(pid, "comm").startswith("sshd")]
         for pid in sessions:
             os.kill(pid, number)
-        return len(sessions)
+        return sessions
+
+
+def _wait_until_stopped(pid: int) -> None:
+    """Until a SIGSTOP has reached the process (a busy machine takes its time), or the process has ended."""
+    deadline = time.monotonic() + 30
+    while _state(pid) not in ("T", "Z", ""):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"process {pid} did not stop")
+        time.sleep(0.005)
+
+
+def _state(pid: int) -> str:
+    """The letter of /proc/PID/stat; "" for a process that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def answers(address: str, port: int) -> bool:

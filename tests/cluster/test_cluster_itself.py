@@ -188,8 +188,8 @@ class TestFaults:
             assert host.stop_sshd_sessions() >= 1
             print("stopped", file=session.stdin, flush=True)
             stopped = [p.command for p in host.processes() if ") T " in Path(f"/proc/{p.pid}/stat").read_text()]
+            host.continue_sshd_sessions()  # before any verdict: the session's end is waited for
             assert any(command.startswith("sshd") for command in stopped)
-            host.continue_sshd_sessions()
             assert session.stdout.readline() == "stopped\n"
             session.stdin.close()
             assert session.wait(10) == 0

@@ -90,7 +90,7 @@ def test_a_home_of_another_user_is_not_trusted_with_roots_runs(
 def test_a_user_without_name_and_home_finds_a_place(fallbacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     for path in fallbacks.parents:
-        if path.name.startswith(("pytest-", "test_")):
+        if path.name.startswith(("pytest-", "popen-", "test_")):
             path.chmod(0o711)
 
     def as_nobody() -> dict[str, str]:
