@@ -56,7 +56,7 @@ _OF_AN_ENVIRONMENT = re.compile(r"^(?:PATH|HOME|PWD|SHELL|USER|HOSTNAME|LOGNAME|
 _OF_A_SCRIPT = re.compile(
     rf"^\s*(?:#|(?:export|declare|typeset|set|ENV|setenv)\s|-\s|[\"']?{NAME}[\"']?:)", re.MULTILINE
 )
-_RAW = re.compile(rf"(?P<before>(?P<name>{FAMILY})=)(?P<value>.*)")
+_RAW = re.compile(rf"(?P<name>{FAMILY})=(?P<value>.*)", re.DOTALL)
 _ITEM = re.compile(rf"(?P<before>\s*-\s+(?P<quote>[\"']?)(?P<name>{FAMILY})=)(?P<value>.*?)(?P<after>(?P=quote)\s*)")
 _JSON_ITEM = re.compile(rf"\"(?P<name>{FAMILY})=(?P<value>(?:\\.|[^\"\\])*)\"")
 _MAPPED = re.compile(
@@ -175,6 +175,8 @@ def _words(number: int, line: str) -> Iterator[Found]:
         word = token["word"]
         if not word:
             continue
+        if line[at : at + 1] in ("'", '"'):  # a later line closes this one
+            return
         if word.startswith("#") and token.start():  # a comment; those in front are the directives of a batch system
             return
         if word.startswith("-"):

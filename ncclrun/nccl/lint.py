@@ -114,8 +114,6 @@ class _Judge:
         twice = [finding for setting in settings for finding in self._twice(setting, before)]
         found = [*self._slips(), *self._sizes(), *(finding for own, _ in checked for finding in own), *twice]
         mended = "\n".join(f"{name}={value}" for _, (name, value) in checked) or self.meant.comment
-        if "expansion" in self.meant.slips:
-            mended = ""  # only its writer knows what it should be
         found = [replace(finding, fix=mended if finding.fix else "") for finding in found]
         return LintedLine(
             self.pieces[0].number,

@@ -1,0 +1,108 @@
+"""`nccl lint` on this machine: which files are looked at, what is written, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ncclrun.commands import lint
+from ncclrun.console.lint import as_json, as_text
+from ncclrun.model.errors import UsageError
+
+WRONG = b"NCCL_SOCKET_IFNAME=eth1  # my card\nNCCL_DEBUG=INFO\n"
+RIGHT = b"NCCL_SOCKET_IFNAME=eth1\nNCCL_DEBUG=INFO\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "nccl.conf"
+    path.write_bytes(WRONG)
+    return path
+
+
+class TestFix:
+    def test_writes_the_file_and_keeps_the_old_one_and_its_mode(self, file: Path) -> None:
+        file.chmod(0o640)
+        done = lint.lint_file(str(file), None, fix=True)
+        assert file.read_bytes() == RIGHT
+        assert Path(done.backup).read_bytes() == WRONG
+        assert file.stat().st_mode & 0o777 == 0o640
+        assert (done.written, done.findings) == (True, ())
+
+    def test_leaves_a_right_file_alone(self, file: Path) -> None:
+        file.write_bytes(RIGHT)
+        done = lint.lint_file(str(file), None, fix=True)
+        assert (done.written, done.backup) == (False, "")
+        assert os.listdir(file.parent) == ["nccl.conf"]  # noqa: PTH208  # names are what is compared
+
+    def test_writes_to_the_file_behind_a_link(self, file: Path, tmp_path: Path) -> None:
+        link = tmp_path / "link.conf"
+        link.symlink_to(file)
+        lint.lint_file(str(link), None, fix=True)
+        assert link.is_symlink()
+        assert file.read_bytes() == RIGHT
+
+    def test_is_not_done_unasked(self, file: Path) -> None:
+        assert lint.lint_file(str(file), None).findings != ()
+        assert file.read_bytes() == WRONG
+
+
+def test_a_missing_file_is_an_error_of_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        lint.lint_file(str(tmp_path / "nccl.conf"), None)
+
+
+class TestThisMachine:
+    def test_is_its_files_as_nccl_would_read_them(self, file: Path, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / ".nccl.conf").write_bytes(RIGHT)
+        environ = {"HOME": str(home), "NCCL_CONF_FILE": str(file), "NCCL_DEBUG": "INFO "}
+        mine = [text for text in lint.lint_here(environ, None) if text.file != "/etc/nccl.conf"]
+        assert [text.file for text in mine] == [str(file), lint.SHELL]
+        assert [[finding.id for finding in text.findings] for text in mine] == [["inline_comment"], ["trailing_blank"]]
+        del environ["NCCL_CONF_FILE"]
+        assert str(home / ".nccl.conf") in [text.file for text in lint.lint_here(environ, None)]
+
+    def test_says_when_the_named_file_is_not_there(self, tmp_path: Path) -> None:
+        texts = lint.lint_here({"NCCL_CONF_FILE": str(tmp_path / "none")}, None)
+        assert [finding.id for finding in texts[0].findings] == ["unreadable"]
+
+
+def test_standard_input_that_is_plainly_an_environment_is_taken_for_one() -> None:
+    assert lint.lint_text(b"PATH=/bin\nPS1=x # y\n", None).findings == ()
+
+
+class TestWhatIsSaid:
+    def test_to_programs_is_one_list_with_these_keys(self, file: Path) -> None:
+        (row,) = json.loads(as_json([lint.lint_file(str(file), None)]))
+        assert list(row) == ["file", "line", "name", "value", "level", "id", "sees", "fix"]
+        assert (row["line"], row["fix"]) == (1, "NCCL_SOCKET_IFNAME=eth1")
+        assert json.loads(as_json([])) == []
+
+    def test_to_programs_can_be_encoded_whatever_the_bytes_are(self) -> None:
+        text = lint.lint_text(b"NCCL_TOPO_FILE=/\xff # x\n", None)
+        assert json.loads(as_json([text]).encode())[0]["value"].startswith("/\ufffd")
+
+    def test_to_people_has_the_line_what_nccl_sees_and_the_right_line(self, file: Path) -> None:
+        said = as_text([lint.lint_file(str(file), None)], colors=False)
+        assert "  1: NCCL_SOCKET_IFNAME=eth1  # my card\n     error: " in said
+        assert "     fix: NCCL_SOCKET_IFNAME=eth1\n" in said
+        assert said.endswith("ncclrun: 1 error in 1 file\n")
+        assert "\x1b" not in said
+        assert "\x1b[1;31merror\x1b[0m" in as_text([lint.lint_file(str(file), None)], colors=True)
+
+    def test_of_right_files_is_one_line(self) -> None:
+        assert as_text([lint.lint_text(RIGHT, None)] * 2, colors=False) == "ncclrun: no finding in 2 files\n"
+
+    def test_never_shows_a_secret(self) -> None:
+        texts = [lint.lint_text(b"NCCL_X_TOKEN=hunter2  # x\n", None)]
+        assert texts[0].findings != ()
+        for said in (as_text(texts, colors=False), as_json(texts)):
+            assert "hunter2" not in said
+
+    def test_moves_no_cursor(self) -> None:
+        assert "\x1b" not in as_text([lint.lint_text(b"NCCL_DEBUG=\x1b[2J # x\n", None)], colors=False)
