@@ -14,9 +14,8 @@ from ncclrun.console.notes import Note, render
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.words import count
 from ncclrun.model.settings import Level, SettingFinding
-from ncclrun.planning.environment import SECRET_NAME, SECRET_VALUE
+from ncclrun.planning.shown import MASK, value_shown
 
-MASK = "***"
 LEVELS: tuple[Level, ...] = ("error", "warning", "info")
 _COLORS: dict[Level, str] = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[2m"}
 _BOLD = "\x1b[1m"
@@ -99,7 +98,7 @@ def _verdict(texts: Sequence[Linted]) -> Note:
 
 def masked(finding: SettingFinding) -> SettingFinding:
     """Without the value where it may be a secret."""
-    if not finding.value or not (SECRET_NAME.search(finding.name) or SECRET_VALUE.search(finding.value)):
+    if not finding.value or value_shown(finding.name, finding.value) == finding.value:
         return finding
     sees = _QUOTED.sub(f'"{MASK}"', finding.sees.replace(finding.value, MASK))
     return replace(finding, value=MASK, sees=sees, fix=f"{finding.name}={MASK}" if finding.fix else "")

@@ -30,7 +30,7 @@ VALUE_SLIPS: frozenset[Slip] = frozenset(("quotes", "inline_comment", "trailing_
 """Those that change the value alone: a number often survives them."""
 
 BLANK = " \t\v\f\u00a0\u2007\u202f\u3000"
-FAMILY = r"(?i:n?r?ccl|ncll|rccl|gloo|torch|pytorch|ofi_nccl)_\w+|TP_SOCKET_IFNAME"
+FAMILY = r"(?i:nccl|ncll|nlcc|rccl|gloo|torch|pytorch|ofi_nccl)_\w+|TP_SOCKET_IFNAME"
 """Names of the families that we know something of."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
