@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from functools import partial
 
-from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.catalogue.known import Kind, Known
 
 _Torch = partial(Known, side="torch", conf=False, source="torch 2.13.0")
 _Switch = partial(_Torch, kind="boolean")
 _Number = partial(_Torch, kind="integer")
 _Undocumented = partial(_Torch, documented=False)
-_Old = partial(_Torch, deprecated="torch reads the new name from 2.2 on, and the old one with a warning")
 _Gloo = partial(Known, side="gloo", conf=False, source="torch 2.13.0")
 _TensorPipe = partial(Known, side="tensorpipe", conf=False, source="torch documentation")
+
+_OLD: tuple[tuple[str, Kind], ...] = (
+    ("NCCL_ASYNC_ERROR_HANDLING", "integer"),
+    ("NCCL_BLOCKING_WAIT", "boolean"),
+    ("NCCL_DESYNC_DEBUG", "boolean"),
+    ("NCCL_ENABLE_TIMING", "boolean"),
+    ("NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "text"),
+)
+"""Torch's, in spite of their names."""
+_RENAMED: tuple[Known, ...] = tuple(
+    _Torch(
+        name,
+        f"old name of TORCH_{name}",
+        kind=kind,
+        instead=f"TORCH_{name}",
+        deprecated=f"TORCH_{name} is its name from torch 2.2 on",
+    )
+    for name, kind in _OLD
+)
 
 TORCH: tuple[Known, ...] = (
     _Number(
@@ -74,24 +92,7 @@ TORCH: tuple[Known, ...] = (
     _Torch("TORCH_DIST_INIT_BARRIER", "a barrier at the end of init_process_group"),
     _Torch("TORCH_NCCL_*", "torch's NCCL backend", documented=False),
     _Torch("TORCH_FR_*", "torch's flight recorder", documented=False),
-    _Old(
-        "NCCL_ASYNC_ERROR_HANDLING",
-        "old name of TORCH_NCCL_ASYNC_ERROR_HANDLING",
-        instead="TORCH_NCCL_ASYNC_ERROR_HANDLING",
-        kind="integer",
-    ),
-    _Old(
-        "NCCL_BLOCKING_WAIT", "old name of TORCH_NCCL_BLOCKING_WAIT", instead="TORCH_NCCL_BLOCKING_WAIT", kind="boolean"
-    ),
-    _Old("NCCL_DESYNC_DEBUG", "old name of TORCH_NCCL_DESYNC_DEBUG", instead="TORCH_NCCL_DESYNC_DEBUG", kind="boolean"),
-    _Old(
-        "NCCL_ENABLE_TIMING", "old name of TORCH_NCCL_ENABLE_TIMING", instead="TORCH_NCCL_ENABLE_TIMING", kind="boolean"
-    ),
-    _Old(
-        "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
-        "old name of TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
-        instead="TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
-    ),
+    *_RENAMED,
     _Torch("MASTER_ADDR", "address of rank 0's store", same="must"),
     _Torch("MASTER_PORT", "port of rank 0's store", same="must"),
     _Torch("USE_LIBUV", "which server rank 0's store is", same="should"),

@@ -1,0 +1,77 @@
+"""What is wrong with a name: unknown, old, too new, or in a place where nobody reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.nearest import Near, near
+from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.values import number
+from ncclrun.nccl.version import NEWEST, Version, shown
+
+NCCL_LIKE = re.compile(r"(TORCH_)?N?CCL_|NCCL|GLOO_|TP_SOCKET", re.IGNORECASE)
+_READERS = {
+    "torch": "torch reads it from the environment, before NCCL reads its files",
+    "gloo": "Gloo reads it from the environment, and knows nothing of NCCL's files",
+    "tensorpipe": "TensorPipe reads it from the environment, and knows nothing of NCCL's files",
+    "tool": "it is read from the environment, by others than NCCL",
+}
+
+
+def meant(name: str) -> str | None:
+    """The one known name that an unknown one stands for, with the same meaning; None where it isn't clear."""
+    found = near(name)
+    return found.names[0] if found and len(found.names) == 1 and not found.inverted else None
+
+
+def unknown_remarks(name: str, value: str, *, family: bool, conf: bool) -> Iterator[Remark]:
+    """Of a name that is not in the catalogue, or only as one of a ``family`` that has others."""
+    found = near(name)
+    if found is None:
+        if not family:
+            yield Remark("info", "unknown_name", "no variable of NCCL's or torch's that we know: they pass over it")
+        return
+    yield _near_remark(found, value)
+
+
+def _near_remark(found: Near, value: str) -> Remark:
+    right = found.names[0]
+    if found.inverted:
+        flipped = {0: "1", 1: "0"}.get(number(value).value or 0) if value.strip() in ("0", "1") else None
+        sees = f"NCCL knows no such variable, and passes over it; {right} says the opposite"
+        return Remark("warning", "unknown_name", sees, name=right if flipped else None, value=flipped)
+    if len(found.names) > 1:
+        return Remark("warning", "unknown_name", f"NCCL passes over it: is {' or '.join(found.names[:3])} meant?")
+    who = "torch" if right.startswith("TORCH_") else "Gloo" if right.startswith("GLOO_") else "NCCL"
+    sees = f"{who} knows no such variable, and passes over it: {right} is meant"
+    return Remark("error" if found.sure else "warning", "unknown_name", sees, name=right)
+
+
+def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Iterator[Remark]:
+    """Of a name that is in the catalogue."""
+    if conf and known.name == "NCCL_CONF_FILE":
+        yield Remark(
+            "error", "no_effect", "NCCL has chosen its files before it reads this; it counts in the environment"
+        )
+    elif conf and not known.conf:
+        harmless = known.side == "tool" and known.name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")
+        yield Remark(
+            "info" if harmless else "error", "too_late", f"in a conf file nobody sees it: {_READERS[known.side]}"
+        )
+    if known.removed and (version or NEWEST) >= known.removed:
+        why = f": {known.deprecated}" if known.deprecated else ""
+        yield Remark("warning", "removed", f"NCCL reads it no more{why}")
+    elif known.deprecated:
+        old = f"; {known.instead} is the name now" if known.instead and known.instead not in known.deprecated else ""
+        yield Remark("info", "deprecated", f"{known.deprecated}{old}; the old one still works")
+    elif version and known.since and version < known.since:
+        yield Remark(
+            "warning", "too_new", f"NCCL {shown(version)} doesn't read it: it came with {_release(known.since)}"
+        )
+
+
+def _release(since: Version) -> str:
+    """``2.24``, or with its last number where that counts."""
+    return shown(since) if since[2] else f"{since[0]}.{since[1]}"

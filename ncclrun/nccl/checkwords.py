@@ -1,0 +1,190 @@
+"""What is wrong with a value where NCCL takes words, paths or addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+
+from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.checknumbers import NO, YES, in_words, integer_remarks
+from ncclrun.nccl.nearest import distance
+from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.values import BY_FUNCTION_SINCE, OTHER_LEVELS, TYPED, TYPED_SINCE, read_functions, read_words
+from ncclrun.nccl.version import Version
+
+WORDS_FOR_DEBUG = {
+    "ERROR": "WARN",
+    "WARNING": "WARN",
+    "ERR": "WARN",
+    "FATAL": "WARN",
+    "DEBUG": "INFO",
+    "VERBOSE": "INFO",
+}
+NETWORKS = {
+    **dict.fromkeys(("tcp", "sockets", "ethernet", "eth", "tcpip", "tcp/ip"), "Socket"),
+    **dict.fromkeys(("infiniband", "rdma", "roce", "verbs", "ibverbs"), "IB"),
+}
+FUNCTIONS = ("BROADCAST", "REDUCE", "ALLGATHER", "REDUCESCATTER", "ALLREDUCE")
+FOREIGN_ALGORITHMS = ("MSCCL", "SCCL")
+"""Words of vendors' NCCLs."""
+
+
+def choice_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
+    if known.name == "NCCL_DEBUG":
+        yield from _debug(value, version)
+        return
+    if known.side == "torch" and value.upper() in known.allowed:
+        return
+    if known.allowed[0].isdigit():
+        yield from integer_remarks(known, value, version)
+        return
+    fits = [word for word in known.allowed if word.upper() == value.upper()]
+    if value in known.allowed or (fits and (not known.exact or fits[0] == known.default)):
+        return
+    right = (
+        fits[0]
+        if fits
+        else _family(value)
+        if known.name.endswith("_FAMILY")
+        else _nearest(value.strip(), known.allowed)
+    )
+    what = "exactly " if fits else ""
+    yield Remark(
+        "error", "not_a_choice", f"NCCL knows {what}{in_words(known.allowed)} here, and ignores {value!r}", value=right
+    )
+
+
+def _debug(value: str, version: Version) -> Iterator[Remark]:
+    word = value.strip().upper() if version >= TYPED_SINCE else value.upper()
+    if word in ("VERSION", "WARN", "INFO", "ABORT", "TRACE") or (word == "ATTN" and version >= (2, 31, 0)):
+        return
+    bare = value.strip().upper()
+    right = WORDS_FOR_DEBUG.get(bare) or (bare if bare in ("VERSION", "WARN", "INFO", "TRACE") else None)
+    if right is None and bare.lower() in (*NO, "0"):
+        yield Remark("info", "debug_silent", "NCCL knows no such level and says nothing, as without it")
+        return
+    right = (
+        right
+        or _nearest(bare, ("VERSION", "WARN", "INFO", "TRACE"))
+        or ("INFO" if bare.lower() in (*YES, "1", "2", "ALL") else "WARN")
+    )
+    yield Remark(
+        "error", "debug_silent", f"NCCL knows no level {value!r} and says nothing, errors neither", value=right
+    )
+
+
+def level_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
+    del version
+    if value in OTHER_LEVELS or value[0].isdigit():
+        return
+    upper = value.strip().upper()
+    right = upper if upper in OTHER_LEVELS else None
+    sees = f"NCCL knows {in_words(known.allowed)} here, in capitals, and ignores {value!r}"
+    yield Remark("error", "not_a_choice", sees, value=right)
+
+
+def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
+    inverted, words = read_words(value, known.separator)
+    typed = version >= TYPED_SINCE
+    unknown = [w for w in words if (w.strip() if typed else w).upper() not in known.allowed]
+    if not unknown:
+        return
+    parts = [part for part in re.split(r"[,|;\s]+", value.lstrip("^").upper()) if part]
+    meant = [part if part in known.allowed else _nearest(part, known.allowed) for part in parts]
+    right = known.separator.join(dict.fromkeys(part for part in meant if part))
+    sees = f"NCCL knows no {unknown[0]!r} here"
+    if known.name in TYPED:
+        sees += ", and takes its default instead of the whole list" if typed else ": that word counts for nothing"
+    yield Remark("error", "not_a_choice", sees, value="^" * inverted + right if right else None)
+
+
+def functions_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
+    by_function = version >= BY_FUNCTION_SINCE
+    parts = read_functions(value) if by_function else (("", read_words(value)[1]),)
+    allowed = (*(word.upper() for word in known.allowed), *FOREIGN_ALGORITHMS)
+    unknown = [word for _, words in parts for word in words if word.upper() not in allowed]
+    what = "fails" if by_function else "passes over it"
+    for function, _ in parts:
+        if function and function.lower() not in (name.lower() for name in FUNCTIONS):
+            yield Remark("error", "not_a_choice", f"NCCL knows no operation {function!r} here, and {what}")
+            return
+    if unknown and re.search(r"[|/+\s]", value):
+        sees = f"words are parted by commas, without blanks: NCCL knows no {unknown[0]!r}, and {what}"
+        yield Remark("error", "separator", sees, value=_relisted(known, value))
+    elif unknown:
+        sees = f"NCCL knows no {unknown[0]!r} here, and {what}; it knows {in_words(known.allowed)}"
+        yield Remark("error", "not_a_choice", sees, value=_relisted(known, value))
+
+
+def _relisted(known: Known, value: str) -> str | None:
+    """The list with commas and known words; None where a word can't be guessed."""
+    out = []
+    for part in value.split(";"):
+        function, colon, words = part.strip().rpartition(":")
+        inverted = words.startswith("^")
+        meant = [_nearest(w, known.allowed) for w in re.split(r"[,|/+\s]+", words.lstrip("^")) if w]
+        if not meant or None in meant:
+            return None
+        out.append(function.strip() + colon + "^" * inverted + ",".join(word for word in meant if word))
+    return ";".join(out)
+
+
+def _nearest(word: str, allowed: Sequence[str]) -> str | None:
+    """The allowed word that this one stands for; None where none or several are near."""
+    upper = word.strip("\"'").upper()
+    same = [name for name in allowed if name.upper() == upper]
+    near = same or [name for name in allowed if len(name) > 3 and distance(upper, name.upper()) == 1]
+    return near[0] if len(near) == 1 else None
+
+
+def _family(word: str) -> str | None:
+    """``ipv4``, ``inet6``, ``4`` in NCCL's own words."""
+    upper = re.sub(r"[^A-Z46]", "", word.upper()).removeprefix("AF").removeprefix("PF")
+    return {"IPV4": "AF_INET", "4": "AF_INET", "INET": "AF_INET", "INET4": "AF_INET", "IP4": "AF_INET"}.get(upper) or {
+        "IPV6": "AF_INET6",
+        "6": "AF_INET6",
+        "INET6": "AF_INET6",
+        "IP6": "AF_INET6",
+    }.get(upper)
+
+
+def path_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
+    del version
+    if value.startswith("~"):
+        yield Remark("error", "tilde", "NCCL takes ~ for a plain character: it looks for a directory of that name")
+    elif known.name == "NCCL_DEBUG_FILE" and "%p" not in value and not value.startswith("/dev/"):
+        yield Remark(
+            "info",
+            "shared_file",
+            "processes that share this file overwrite each other's lines; %h and %p make one a process",
+        )
+
+
+def address_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
+    del version
+    if known.name == "NCCL_COMM_ID" and not re.fullmatch(r"(\[[^\]]+\]|[^:\s]+):\d{1,5}", value):
+        yield Remark("error", "not_an_address", "NCCL takes address:port here ([address]:port for IPv6), and fails")
+
+
+def subnet_remarks(value: str) -> Iterator[Remark]:
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        yield Remark("error", "not_a_subnet", "NCCL takes one subnet here, as 10.1.0.0/16, and can't read this one")
+
+
+def network_remarks(value: str) -> Iterator[Remark]:
+    right = NETWORKS.get(value.strip().lower())
+    if right is not None:
+        yield Remark(
+            "warning",
+            "not_a_choice",
+            f"NCCL's own networks are IB and Socket: it looks for a plugin named {value!r}",
+            value=right,
+        )
+
+
+def policy_remarks(value: str) -> Iterator[Remark]:
+    if not re.fullmatch(r"AUTO|ALL|MAX:\d+", value, re.IGNORECASE):
+        yield Remark("error", "not_a_choice", f"NCCL knows AUTO, ALL and MAX:N here, and ignores {value!r}")
