@@ -60,6 +60,7 @@ def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Itera
         yield Remark(
             "info" if harmless else "error", "too_late", f"in a conf file nobody sees it: {_READERS[known.side]}"
         )
+        return
     if known.removed and (version or NEWEST) >= known.removed:
         why = f": {known.deprecated}" if known.deprecated else ""
         yield Remark("warning", "removed", f"NCCL reads it no more{why}")
