@@ -12,7 +12,6 @@ from ncclrun.nccl.values import MOST_HCAS, MOST_INTERFACES, Filter, read_filter
 from ncclrun.nccl.version import Version
 
 _HCA = re.compile(r"(mlx[45](_|$)|bnxt_re|hfi1_|irdma|rdmap\d|rocep|roceo|mthca|qedr\d|erdma)")
-_NUMBERED = re.compile(r"(?<!^mlx)(?<!\d)[1-9]$")
 _INTERFACE = re.compile(r"(eth\d|en[opsx]\w*\d|em\d|p\d+p\d|ib\d+$|bond\d|team\d|wl\w*\d|docker|br-|veth|lo$)")
 _PARTS = re.compile(r"[,;|\s]+")
 
@@ -102,12 +101,10 @@ def _devices(known: Known, found: Filter) -> Iterator[Remark]:
         return
     if wrong and not found.excluded:
         yield Remark("warning", "other_device", f"{wrong[0]} {sees}")
-    elif not found.exact and not found.excluded:
-        wide = next((name for name in found.names if _NUMBERED.search(name)), None)
+    elif not found.exact:
+        wide = next((n for n in found.names for other in found.names if other != n and other.startswith(n)), None)
         if wide is not None:
-            sees = (
-                f"a name takes all that begin with it: {wide} takes {wide}0 too, where there is one; ={wide} does not"
-            )
+            sees = f"a name takes all that begin with it, so {wide} alone takes both; ={wide} would be that one"
             yield Remark("info", "prefix", sees)
 
 
