@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncclrun.cli.nccllint import lint
 from ncclrun.cli.options import ASK_PASS, CLUSTER, HOSTS, JSON, NODES
 from ncclrun.cli.running import find_cluster, open_transport, show, signals, tell
 
@@ -21,6 +22,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+app.command()(lint)
 
 TO = typer.Option(
     "--to", help="user: ~/.nccl.conf, system: /etc/nccl.conf; by default as nccl.deliver says.", metavar="user|system"

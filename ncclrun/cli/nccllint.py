@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncclrun.cli.options import ASK_PASS, HOSTS, NODES
+from ncclrun.cli.running import find_cluster, open_transport, signals
+
 if TYPE_CHECKING:
     from ncclrun.commands.lint import Linted
     from ncclrun.nccl.version import Version
@@ -30,20 +33,30 @@ def lint(
     nccl_version: Annotated[
         str | None, typer.Option("--nccl-version", help="Judge for this NCCL; by default for all.", metavar="V")
     ] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    nodes: Annotated[str | None, NODES] = None,
     json: Annotated[bool, AS_JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
     """What NCCL really sees of its settings, and the line as it should be.
 
     Exit code 1 if there is an error.
     """
-    from ncclrun.commands.lint import failed
+    from ncclrun.commands.lint import failed, is_cluster_file
     from ncclrun.console.lint import as_json, as_text
     from ncclrun.console.output import Output
+    from ncclrun.model.errors import UsageError
 
     version = _version(nccl_version)
     if fix and target == "-":
         _mended_stdin(version, json=json)
-    texts = _texts(target, env, version, fix=fix)
+    if hosts is not None or (target not in (None, "-") and is_cluster_file(str(target))):
+        if fix:
+            raise UsageError("--fix puts one conf file right, on this machine", fix="ncclrun nccl lint --fix FILE")
+        texts = _of_cluster(target, hosts, nodes, version, ask_pass=ask_pass)
+        texts += _texts(None, env, version, fix=False) if env is not None else []
+    else:
+        texts = _texts(target, env, version, fix=fix)
     out = Output(sys.stdout)
     out.write(as_json(texts) if json else as_text(texts, colors=sys.stdout.isatty()))
     raise typer.Exit(1 if failed(texts) else 0)
@@ -62,10 +75,6 @@ def _texts(target: str | None, env: str | None, version: Version | None, *, fix:
     texts: list[Linted] = []
     if target == "-":
         texts.append(command.lint_text(sys.stdin.buffer.read(), version))
-    elif target is not None and command.is_cluster_file(target):
-        if fix:
-            raise UsageError("--fix puts conf files right, and no others", fix="change the file by hand")
-        texts.append(command.lint_other(command.read(target), version, target))
     elif target is not None:
         texts.append(command.lint_file(target, version, fix=fix))
     if env == "-":
@@ -73,6 +82,21 @@ def _texts(target: str | None, env: str | None, version: Version | None, *, fix:
     elif env is not None:
         texts.append(command.lint_other(command.read(env), version, env))
     return texts or list(command.lint_here(os.environ, version))
+
+
+def _of_cluster(
+    target: str | None, hosts: str | None, nodes: str | None, version: Version | None, *, ask_pass: bool
+) -> list[Linted]:
+    """The cluster file, and what its nodes have of their own."""
+    import os
+
+    from ncclrun.commands import lint as command
+    from ncclrun.commands.lintcluster import lint_cluster
+
+    spec = find_cluster(target, hosts, nodes)
+    texts = [] if target is None else [command.lint_other(command.read(target), version, target)]
+    with signals() as control, open_transport(ask_pass, spec) as transport:
+        return texts + lint_cluster(spec, transport, control, os.environ, version)
 
 
 def _mended_stdin(version: Version | None, *, json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ from ncclrun.nccl.lint import lint_conf
 from ncclrun.nccl.lintdump import lint_dump, lint_environment
 from ncclrun.nccl.mend import mend
 from ncclrun.nccl.version import NEWEST, Version
+from ncclrun.planning.hostfile import is_hostfile
 
 STDIN = "<stdin>"
 """What standard input is called in findings."""
 SHELL = "this shell's environment"
-CLUSTER_ENDINGS = (".yaml", ".yml")
+_NODES = re.compile(r"^nodes\s*:", re.MULTILINE)
+_SLOTS = re.compile(r"^[^\s=#]+\s+slots=\d", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,19 @@ class Linted:
     """It was put right: ``findings`` are what is left of them."""
     backup: str = ""
     """Where the file is kept as it was."""
+    node: str = ""
+    """Whose file it is; "" on this machine."""
+
+    @property
+    def place(self) -> str:
+        """As findings name it: ``gpu1:/etc/nccl.conf``."""
+        return ":".join(filter(None, (self.node, self.file)))
 
 
 def is_cluster_file(target: str) -> bool:
-    """Whether the nodes of a cluster are meant, by the name: a conf file is never called so."""
-    return target.endswith(CLUSTER_ENDINGS)
+    """Whether the nodes of a cluster are meant: a YAML file with `nodes`, or a hostfile that counts slots."""
+    text = read(target).decode("utf-8", "replace")
+    return _NODES.search(text) is not None or (_SLOTS.search(text) is not None and is_hostfile(text))
 
 
 def read(path: str) -> bytes:

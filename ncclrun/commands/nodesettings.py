@@ -37,6 +37,7 @@ class Settings:
     """What is to stand in the conf file ..."""
     path: str = ""
     """... of this path, for ``user`` and ``system``."""
+    deliver: Deliver = "env"
     refused: tuple[Problem, ...] = ()
     """Why the settings can't reach NCCL this way, or have not yet: then ``environment`` holds all of them."""
 
@@ -64,7 +65,7 @@ def settings_of(
     environment = delivered.environment
     if refused:
         environment, conf = (*environment, *delivered.file), None
-    return Settings(environment, tuple(defaults), conf, delivered.file, path, tuple(refused))
+    return Settings(environment, tuple(defaults), conf, delivered.file, path, deliver, tuple(refused))
 
 
 def conf_file(one: Participant, deliver: Deliver) -> ConfFile | None:
@@ -103,6 +104,11 @@ def values_of(one: Participant, settings: Settings, answer: NcclAnswer) -> NodeV
 
 def delivery_problems(settings: Settings, values: NodeValues) -> Iterator[Problem]:
     """What keeps the settings from NCCL: the way is closed, nothing was pushed, or something else comes first."""
-    yield from settings.refused
-    if settings.file and not settings.refused:
+    if settings.refused:
+        yield from settings.refused
+        return
+    # The library that answered may be another than the one that the training's Python has as a package.
+    late = refusals(settings.deliver, values.version, settings.file)
+    yield from late
+    if settings.file and not late:
         yield from hidden(settings.file, values.values, settings.path)

@@ -86,7 +86,10 @@ class Push(Change):
         ones = {one.node_rank: one for one in self._visit.participants}
         settings = {
             rank: Settings(
-                environment=delivered.environment, file=delivered.file, path=self._wanted[rank].look.file.path
+                environment=delivered.environment,
+                file=delivered.file,
+                path=self._wanted[rank].look.file.path,
+                deliver=self._deliver,
             )
             for rank, delivered in self._delivered.items()
         }

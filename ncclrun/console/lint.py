@@ -14,6 +14,7 @@ from ncclrun.console.notes import Note, render
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.words import count
 from ncclrun.model.settings import Level, SettingFinding
+from ncclrun.model.words import listed
 from ncclrun.planning.shown import MASK, value_shown
 
 LEVELS: tuple[Level, ...] = ("error", "warning", "info")
@@ -26,9 +27,14 @@ LONGEST_LINE = 160
 
 def as_json(texts: Sequence[Linted]) -> str:
     """One list of all findings, without anything that no UTF-8 can hold."""
-    findings = [masked(finding) for text in texts for finding in text.findings]
+    findings = [_placed(masked(finding), text) for text in texts for finding in text.findings]
     rows = [{key: _clean(value) for key, value in asdict(finding).items()} for finding in findings]
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+
+
+def _placed(finding: SettingFinding, text: Linted) -> SettingFinding:
+    """With the node in front of the file."""
+    return replace(finding, file=f"{text.node}:{finding.file}" if text.node and finding.file else text.place)
 
 
 def _clean(value: object) -> object:
@@ -37,13 +43,19 @@ def _clean(value: object) -> object:
 
 def as_text(texts: Sequence[Linted], *, colors: bool) -> str:
     """Findings by text and line, then how many there are."""
-    return "".join(_of_text(text, colors) for text in texts) + render([_verdict(texts)], colors=colors)
+    alike: dict[Linted, list[str]] = {}
+    for text in texts:
+        alike.setdefault(replace(text, node=""), []).append(text.node)
+    parts = [_of_text(text, nodes, colors) for text, nodes in alike.items()]
+    return "".join(parts) + render([_verdict(texts)], colors=colors)
 
 
-def _of_text(text: Linted, colors: bool) -> str:
+def _of_text(text: Linted, nodes: list[str], colors: bool) -> str:
+    """``nodes``: those that have this very text; [""] for one of this machine."""
     if not text.findings and not text.written:
         return ""
-    parts = [_painted(one_line(text.file), _BOLD, colors) + "\n"]
+    named = ": ".join(filter(None, (listed([node for node in nodes if node]), text.file)))
+    parts = [_painted(one_line(named), _BOLD, colors) + "\n"]
     if text.written:
         parts.append(f"  put right; as it was it is kept in {one_line(text.backup)}\n")
     for line, group in groupby(text.findings, lambda finding: (finding.line, _of(finding))):
@@ -88,7 +100,7 @@ def _painted(text: str, color: str, colors: bool) -> str:
 
 def _verdict(texts: Sequence[Linted]) -> Note:
     numbers = Counter(finding.level for text in texts for finding in text.findings)
-    where = count(len(texts), "text" if any(text.file.startswith("this ") for text in texts) else "file")
+    where = count(len(texts), "text" if any("/" not in text.file for text in texts) else "file")
     if not numbers:
         return Note("good", f"no finding in {where}")
     nouns = {"error": "error", "warning": "warning", "info": "note"}

@@ -26,7 +26,13 @@ class NodeValues:
     node: str
     values: Mapping[str, Effective]
     files: tuple[ConfFile, ...]
+    """Those that are there."""
     version: Version | None
+
+    @property
+    def counting(self) -> tuple[Setting, ...]:
+        """The values as settings, each at the place where it stands."""
+        return tuple(Setting(v.name, v.value, v.source, v.line) for v in self.values.values())
 
 
 def node_values(node: str, run: Sequence[Setting], settings: NodeSettings, version: Version | None) -> NodeValues:
@@ -40,11 +46,10 @@ def node_values(node: str, run: Sequence[Setting], settings: NodeSettings, versi
 def findings(node: NodeValues) -> tuple[SettingFinding, ...]:
     """Everything to know about one node's settings: of its conf files and of the variables that count."""
     found = [finding for file in node.files for finding in lint_conf(file.data, node.version, file.path)]
-    counting = [Setting(v.name, v.value, v.source, v.line) for v in node.values.values()]
-    for setting in counting:
+    for setting in node.counting:
         if node.values[setting.name].origin in ("run", "login"):
             found += setting_findings(setting, node.version, conf=False)
-    return (*found, *together_findings(counting, node.version))
+    return (*found, *together_findings(node.counting, node.version))
 
 
 def across(nodes: Sequence[NodeValues]) -> tuple[SettingFinding, ...]:

@@ -94,7 +94,7 @@ class Lab(Wires):
         before = place.read_bytes() if place.exists() else None
         self.hosts[host].write(path, text)
         if before is None:
-            self.undo(place.unlink)
+            self.undo(place.unlink, missing_ok=True)
         else:
             self.undo(self.hosts[host].write, path, before)
 
