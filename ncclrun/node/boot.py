@@ -42,7 +42,12 @@ class MemoryLoader(importlib.abc.InspectLoader):
         return fullname == PACKAGE
 
 
+def load(sources: dict[str, str], name: str) -> Any:
+    """The package's module of that name; whatever else it imports of the package must be in ``sources``."""
+    sys.meta_path.insert(0, MemoryLoader(sources))
+    return importlib.import_module(f"{PACKAGE}.{name}")
+
+
 def run(sources: dict[str, str], nonce: str) -> None:
     """Serves the controller until the channel ends."""
-    sys.meta_path.insert(0, MemoryLoader(sources))
-    importlib.import_module(PACKAGE + ".serve").main(nonce)
+    load(sources, "serve").main(nonce)

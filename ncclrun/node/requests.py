@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from . import (
     archive,
     authorize,
+    confrequests,
     facts,
     follow,
     lost,
@@ -265,4 +266,5 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "sweep": _sweep,
     "authorize": _authorize,
     **netrequests.HANDLERS,
+    **confrequests.HANDLERS,
 }

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from . import doors, follow, lost, machine, prepare, requests, rundir, statedir, tasks, wire
+from . import confrequests, doors, follow, lost, machine, prepare, requests, rundir, statedir, tasks, wire
 from .channel import Channel
 from .listener import Callers, Listener
 from .refusal import Refusal
@@ -36,6 +36,7 @@ class Server:
         self.callers = Callers(self.selector)
         self.listeners: dict[str, Listener] = {}
         self.doors: doors.Doors | None = None
+        self.conf_children = confrequests.Children()
         self.drafts: dict[str, Any] = {}
         self.prepared: dict[str, rundir.RunDir] = {}
         self.follows: dict[str, follow.Follow] = {}
@@ -179,8 +180,11 @@ class Server:
             self.doors = None
 
     def close(self) -> None:
-        """Leaves nothing that was not started: no listener, child, half-made or unstarted run, half-sent archive."""
+        """Leaves nothing that was not started: no listener, child, staged conf file, half-made or unstarted run,
+        half-sent archive.
+        """
         self.tasks.close()
+        self.conf_children.close()
         for name in list(self.listeners):
             requests.release(self, name)
         self.close_doors()

@@ -32,11 +32,12 @@ def package() -> bytes:
 class Refused(Exception):
     """The node's refusal; ``code`` is its word."""
 
-    def __init__(self, error: dict[str, str]) -> None:
+    def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error['code']}: {error['message']} [{error['fix']}]")
         self.code = error["code"]
         self.message = error["message"]
         self.fix = error["fix"]
+        self.details = error.get("details")
 
 
 class Client:
