@@ -1,0 +1,167 @@
+"""`nccl vars`: the catalogue as a table, all about one variable, and both for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Any
+
+from ncclrun.console.tables import GAP, table_text
+from ncclrun.console.words import count
+from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.version import Version, shown
+
+HEADS = ("variable", "since", "default", "values", "same", "meaning")
+SPARE = ("same", "since", "values", "default")
+"""Columns that a narrow terminal can do without."""
+NARROWEST = 40
+"""What the meaning gets at least."""
+LONGEST_VALUES = 28
+LABEL = 14
+SAME = {"must": "yes", "should": "better", "may differ": "no", "unique": "never", "": ""}
+"""In the table: does it have to be the same on all ranks?"""
+SAME_IN_FULL = {
+    "must": "must be the same on all ranks",
+    "should": "should be the same on all ranks (seen, or to be expected)",
+    "may differ": "may differ from node to node",
+    "unique": "must be another on each node",
+    "": "not known",
+}
+READERS = {
+    "nccl": "NCCL",
+    "torch": "torch",
+    "gloo": "Gloo",
+    "tensorpipe": "TensorPipe (torch's RPC)",
+    "plugin": "a plugin of NCCL's, or a vendor's NCCL",
+    "tool": "other programs: NCCL does not read it",
+}
+SHAPES = {
+    "integer": "a number",
+    "interfaces": "[^][=]name[,name…]",
+    "hcas": "[^][=]device[:port][,…]",
+    "functions": "[^]word[,word…]",
+    "path": "a path",
+    "address": "host:port",
+}
+
+
+def table(entries: Sequence[Known], *, width: int | None) -> str:
+    """One line each; ``width`` is the terminal's in columns, None for a pipe, where nothing is folded or cut."""
+    rows = [
+        (known.name, since(known), default(known), _fit(values(known), width), SAME[known.same], brief(known))
+        for known in entries
+    ]
+    kept = list(range(len(HEADS)))
+    for head in SPARE:
+        room = sum(max(len(HEADS[at]), *(len(row[at]) for row in rows)) + GAP for at in kept[:-1])
+        if width is None or room + NARROWEST <= width:
+            break
+        kept.remove(HEADS.index(head))
+    return table_text([HEADS[at] for at in kept], [[row[at] for at in kept] for row in rows], width=width)
+
+
+def _fit(text: str, width: int | None) -> str:
+    return text if width is None or len(text) <= LONGEST_VALUES else text[: LONGEST_VALUES - 1] + "…"
+
+
+def brief(known: Known) -> str:
+    """Its meaning, with a mark where it is not for use."""
+    mark = "removed: " if known.removed else "deprecated: " if known.deprecated else ""
+    return mark + known.meaning
+
+
+def since(known: Known) -> str:
+    """``2.24``; "" where it isn't known."""
+    return release(known.since) if known.since else ""
+
+
+def release(version: Version) -> str:
+    """As people say it: ``2.24``, ``2.22.3``."""
+    return shown(version) if version[2] else f"{version[0]}.{version[1]}"
+
+
+def default(known: Known) -> str:
+    """Its value where nobody sets it."""
+    return known.default if known.default is not None else "auto" if known.otherwise else ""
+
+
+def values(known: Known) -> str:
+    """What it takes."""
+    if known.allowed:
+        words = "|".join(known.allowed)
+        return f"[^]{words}, more by {known.separator}" if known.kind == "words" else words
+    if known.kind == "boolean":
+        return "0|1"
+    if known.low is not None:
+        return f"{known.low}…{known.high}" if known.high is not None else f"{known.low}…"
+    return SHAPES.get(known.kind, "")
+
+
+def card(known: Known, *, width: int) -> str:
+    """Everything about one."""
+    lines = [known.name, *_paragraph(known.meaning, width, "  ")]
+    facts = [
+        ("values", values(known)),
+        ("default", known.default if known.default is not None else known.otherwise or "not set"),
+        ("since", f"NCCL {release(known.since)}" if known.since else ""),
+        ("removed", f"NCCL {release(known.removed)} does not read it any more" if known.removed else ""),
+        ("deprecated", known.deprecated),
+        ("instead", known.instead),
+        ("on all ranks", SAME_IN_FULL[known.same] if known.side != "tool" else ""),
+        ("read by", READERS[known.side]),
+        ("conf file", "yes" if known.conf else "no: set it in the environment"),
+        ("mind", "it makes NCCL load a library into the job" if known.loads_code else ""),
+        ("mind", "it makes files be written" if known.writes_files else ""),
+        ("documented", "" if known.documented else "no: it may change or go with any version"),
+        ("source", known.source),
+    ]
+    for label, text in facts:
+        if text:
+            lines += _paragraph(text, width, f"  {label:<{LABEL}}", " " * (LABEL + 2))
+    return "\n".join(lines) + "\n"
+
+
+def _paragraph(text: str, width: int, first: str, others: str | None = None) -> list[str]:
+    return wrap(
+        text,
+        max(width, NARROWEST),
+        initial_indent=first,
+        subsequent_indent=first if others is None else others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def as_json(entries: Sequence[Known]) -> str:
+    """A list of objects."""
+    return json.dumps([_object(known) for known in entries], ensure_ascii=False, indent=2) + "\n"
+
+
+def _object(known: Known) -> dict[str, Any]:
+    return {
+        "name": known.name,
+        "meaning": known.meaning,
+        "read_by": known.side,
+        "kind": known.kind,
+        "allowed": list(known.allowed),
+        "low": known.low,
+        "high": known.high,
+        "default": known.default,
+        "otherwise": known.otherwise,
+        "since": release(known.since) if known.since else None,
+        "removed": release(known.removed) if known.removed else None,
+        "deprecated": known.deprecated,
+        "instead": known.instead,
+        "same_on_all_ranks": known.same or None,
+        "documented": known.documented,
+        "conf_file": known.conf,
+        "loads_code": known.loads_code,
+        "writes_files": known.writes_files,
+        "source": known.source,
+    }
+
+
+def left_out(hidden: int) -> str:
+    """What a listing without ``--all`` says of the rest; "" where there is none."""
+    return f"and {count(hidden, 'undocumented one')}: --all shows them too" if hidden else ""
