@@ -85,6 +85,10 @@ class Lock:
         except OSError as error:
             message = f"{self._path.parent} takes no locks: {error.strerror}"
             raise Refusal("no_lock", message, "use deliver: env or file, which change no file of yours") from error
+        return self._in_place(fd)
+
+    def _in_place(self, fd: int) -> bool:
+        """Whether the file is still the one at the path, and not a later one's."""
         try:
             return os.path.samestat(os.fstat(fd), self._path.stat())
         except FileNotFoundError:
@@ -93,7 +97,8 @@ class Lock:
     def release(self) -> None:
         """Lets go of it, and removes the file. Raises OSError."""
         try:
-            self._path.unlink()
+            if self._in_place(self._fd):
+                self._path.unlink()
         finally:
             os.close(self._fd)
 

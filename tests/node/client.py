@@ -34,10 +34,10 @@ class Refused(Exception):
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error['code']}: {error['message']} [{error['fix']}]")
-        self.code = error["code"]
-        self.message = error["message"]
-        self.fix = error["fix"]
-        self.details = error.get("details")
+        self.code: str = error["code"]
+        self.message: str = error["message"]
+        self.fix: str = error["fix"]
+        self.details: dict[str, Any] = error.get("details") or {}
 
 
 class Client:
