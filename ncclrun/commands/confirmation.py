@@ -169,9 +169,11 @@ class Confirmation:
 
     def _take_nccl(self, at: int, answer: NcclAnswer) -> Event:
         one, settings = self._survey.participants[at], self._settings[at]
-        self._asked[at] = Asked(one.node.name, self._endpoints[at], answer, settings.environment)
+        self._asked[at] = Asked(
+            one.node.name, self._endpoints[at], answer, settings.environment, one.facts.settings.mentions
+        )
         self._values[at] = values_of(one, settings, answer)
-        agrees, _ = judge(*self._asked[at])
+        agrees, _ = judge(self._asked[at])
         return NcclSays(node=one.node.name, node_rank=one.node_rank, agrees=agrees, answer=answer)
 
     def _judge_settings(self) -> None:

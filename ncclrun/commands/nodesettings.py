@@ -23,6 +23,8 @@ from ncclrun.planning.planner import as_sent
 from ncclrun.planning.shown import run_settings
 
 _ANSWER = TypeAdapter(NcclAnswer)
+PLACES = {"user": "~/.nccl.conf", "system": "/etc/nccl.conf"}
+"""What is said of a file that is not there yet."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def settings_of(
         holds = None
         if file is not None and file.text is not None:
             holds = {s.name: s.value for s in in_force(parse_conf(file.data, version or NEWEST))}
-        problem = missing(delivered.file, holds, path or "~/.nccl.conf", cluster)
+        problem = missing(delivered.file, holds, path or PLACES[deliver], cluster)
         refused += [problem] if problem is not None else []
     environment = delivered.environment
     if refused:

@@ -105,8 +105,10 @@ class Push(Change):
                 found.append(Finding(rank, problem_of(answer)))
                 continue
             node = ones[rank].node
-            asked[rank] = Asked(node.name, self._endpoints[rank], answer, settings[rank].environment)
-            yield NcclSays(node=node.name, node_rank=rank, agrees=judge(*asked[rank])[0], answer=answer)
+            asked[rank] = Asked(
+                node.name, self._endpoints[rank], answer, settings[rank].environment, ones[rank].facts.settings.mentions
+            )
+            yield NcclSays(node=node.name, node_rank=rank, agrees=judge(asked[rank])[0], answer=answer)
             values = values_of(ones[rank], settings[rank], answer)
             found += [Finding(rank, problem) for problem in delivery_problems(settings[rank], values)]
         for rank, problem in zip(sorted(asked), against_the_plan([asked[r] for r in sorted(asked)]), strict=True):

@@ -10,8 +10,10 @@ from typing import NamedTuple
 from ncclrun.model.events import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.model.settings import Mention
 from ncclrun.model.words import listed
 from ncclrun.nccl.conf import in_force, parse, read_files
+from ncclrun.nccl.effective import login_setting
 from ncclrun.nccl.lines import setting_line
 from ncclrun.nccl.version import NEWEST
 from ncclrun.nccl.version import parse as parse_version
@@ -48,17 +50,16 @@ class Asked(NamedTuple):
     endpoint: Endpoint
     answer: NcclAnswer
     environment: Sequence[Variable]
+    mentions: Sequence[Mention] = ()
+    """Lines of the node's start-up files that name a variable."""
 
 
-def judge(
-    node_name: str, endpoint: Endpoint, answer: NcclAnswer, environment: Sequence[Variable]
-) -> tuple[bool | None, Problem | None]:
+def judge(asked: Asked) -> tuple[bool | None, Problem | None]:
     """Whether NCCL would use the planned interface and address, and the problem if it would not.
 
-    ``environment`` is the plan's. None: nobody knows, because the node has no libnccl that can be asked, or because
-    that failed at the question (then with a warning).
+    None: nobody knows, because the node has no libnccl that can be asked, or because that failed at the question (then
+    with a warning).
     """
-    asked = Asked(node_name, endpoint, answer, environment)
     known = _without_difference(asked)
     return (False, _against([asked])) if known is None else known
 
@@ -82,7 +83,7 @@ def problems(asked: Sequence[Asked]) -> list[Problem | None]:
 
 def _without_difference(asked: Asked) -> tuple[bool | None, Problem | None] | None:
     """The judgement where NCCL takes the planned interface, or nobody knows; None where it takes another or none."""
-    node_name, endpoint, answer, _ = asked
+    node_name, endpoint, answer = asked[:3]
     if not answer.library:
         return None, None
     if answer.result is None:
@@ -100,7 +101,7 @@ def _without_difference(asked: Asked) -> tuple[bool | None, Problem | None] | No
 
 def _against(asked: Sequence[Asked]) -> Problem:
     """It takes another interface than planned on these nodes, or none, all for one reason."""
-    name, endpoint, answer, _ = asked[0]
+    name, endpoint, answer = asked[0][:3]
     names, setting = listed([one.node_name for one in asked]), _deciding(asked[0])
     code = "nccl_differs" if answer.interface else "nccl_no_interface"
     if not answer.interface:
@@ -109,7 +110,10 @@ def _against(asked: Sequence[Asked]) -> Problem:
     elif len(asked) == 1:
         said = f"takes {answer.interface} ({answer.address}); the plan is {endpoint.interface} ({endpoint.address})"
     else:
-        each = [f"on {n} {a.interface} {a.address} instead of {e.interface} {e.address}" for n, e, a, _ in asked]
+        each = [
+            f"on {n} {a.interface} {a.address} instead of {e.interface} {e.address}"
+            for n, e, a in (one[:3] for one in asked)
+        ]
         said = f"takes other interfaces than planned ({listed(each)})"
     message = f"NCCL {answer.version} {said}" if len(asked) > 1 else f"NCCL {answer.version} on {name} {said}"
     if setting is not None:
@@ -126,7 +130,7 @@ def _against(asked: Sequence[Asked]) -> Problem:
 
 def _deciding(asked: Asked) -> Setting | None:
     """The setting that leads away from the plan; None if none is known."""
-    settings = _settings(asked.answer, asked.environment)
+    settings = _settings(asked)
     return next((one for one in settings if _decides(one, asked.endpoint, asked.answer)), None)
 
 
@@ -181,10 +185,11 @@ def _hint(setting: Setting) -> str:
     return ""
 
 
-def _settings(answer: NcclAnswer, environment: Sequence[Variable]) -> Iterator[Setting]:
+def _settings(asked: Asked) -> Iterator[Setting]:
     """What NCCL goes by, most deciding first. The environment wins over files, of two files and lines the first."""
+    answer = asked.answer
     said = dict(found for found in map(setting_line, reversed(answer.lines)) if found is not None)
-    planned = {variable.name: variable for variable in environment}
+    planned = {variable.name: variable for variable in asked.environment}
     for name in DECIDING:
         filed = list(_filed(answer, name))
         if name in planned:
@@ -194,7 +199,7 @@ def _settings(answer: NcclAnswer, environment: Sequence[Variable]) -> Iterator[S
             path, value = filed[0]
             yield Setting(name, value, value, path, f"take the line {name}={value} out of {path} on {NODE}")
         elif name in said or (name == "NCCL_COMM_ID" and _wants_subnet(answer)):
-            yield _from_login(name, said.get(name, "…"))
+            yield _from_login(name, said.get(name, "…"), asked.mentions)
 
 
 def _filed(answer: NcclAnswer, name: str) -> Iterator[tuple[str, str]]:
@@ -216,6 +221,10 @@ def _from_plan(variable: Variable) -> Setting:
     return Setting(name, "***" if variable.secret else variable.value, variable.value, place or origin, fix)
 
 
-def _from_login(name: str, value: str) -> Setting:
-    fix = f"take {name} out of the start-up files on {NODE}:  grep -n {name} {LOGIN_FILES}"
-    return Setting(name, value, value, "the login environment", fix)
+def _from_login(name: str, value: str, mentions: Sequence[Mention]) -> Setting:
+    known = login_setting(name, value, mentions)
+    source = f"{known.file}:{known.line}" if known.line else f"the {known.file}"
+    fix = f"take {name} out of {known.file}, line {known.line}, on {NODE}"
+    if not known.line:
+        fix = f"take {name} out of the start-up files on {NODE}:  grep -n {name} {LOGIN_FILES}"
+    return Setting(name, value, value, source, fix)

@@ -55,7 +55,7 @@ def node_layers(run: Sequence[Setting], node: NodeSettings, version: Version | N
     ``run`` is what ncclrun sets in the workers' environment: it takes the place of the login's.
     """
     reader = version or NEWEST
-    login = [_login(name, value, node.mentions) for name, value in sorted(node.login.items()) if name != "HOME"]
+    login = [login_setting(name, value, node.mentions) for name, value in sorted(node.login.items()) if name != "HOME"]
     files = [Layer(file.path, file.roles[0], _settings(file, reader)) for file in read_files(node.conf_files, reader)]
     return Layer("the run", "run", run), Layer(LOGIN, "login", login), *files
 
@@ -66,7 +66,7 @@ def _settings(file: ConfFile, version: Version) -> list[Setting]:
     return [Setting(line.name, line.value, file.path, line.number) for line in lines]
 
 
-def _login(name: str, value: str, mentions: Sequence[Mention]) -> Setting:
+def login_setting(name: str, value: str, mentions: Sequence[Mention]) -> Setting:
     """A variable of the login environment with the line of a start-up file that sets it, as far as that can be told."""
     named = [one for one in mentions if one.name == name]
     places = [one for one in named if value in one.text] or named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.model.events import Problem
@@ -38,22 +39,27 @@ def differs(found: tuple[bool | None, Problem | None]) -> Problem:
     return problem
 
 
+def judged(*asked: Any) -> tuple[bool | None, Problem | None]:
+    """The judgement on (node, endpoint, answer, environment)."""
+    return judge(Asked(*asked))
+
+
 def test_the_planned_interface_and_address_agree() -> None:
-    assert judge("gpu1", PLANNED, answer("eth1", "10.0.0.1"), OWN) == (True, None)
-    assert judge("gpu1", PLANNED, answer("eth1:0", "10.0.0.1"), OWN) == (True, None)
+    assert judged("gpu1", PLANNED, answer("eth1", "10.0.0.1"), OWN) == (True, None)
+    assert judged("gpu1", PLANNED, answer("eth1:0", "10.0.0.1"), OWN) == (True, None)
 
 
 class TestNobodyKnows:
     def test_without_a_library(self) -> None:
         inside = answer(library="", error="NCCL is inside torch (/t/lib/libtorch_cuda.so)")
-        assert judge("gpu1", PLANNED, inside, OWN) == (None, None)
+        assert judged("gpu1", PLANNED, inside, OWN) == (None, None)
 
     def test_when_the_line_is_worded_in_an_unknown_way(self) -> None:
-        assert judge("gpu1", PLANNED, answer(), OWN) == (None, None)
+        assert judged("gpu1", PLANNED, answer(), OWN) == (None, None)
 
     def test_when_it_crashed_which_is_said(self) -> None:
         crashed = NcclAnswer(library=LIBRARY, error="it crashed by signal 11 (SIGSEGV)")
-        agrees, problem = judge("gpu1", PLANNED, crashed, OWN)
+        agrees, problem = judged("gpu1", PLANNED, crashed, OWN)
         assert agrees is None
         assert problem is not None
         assert problem.level == "warning"
@@ -64,20 +70,20 @@ class TestNobodyKnows:
 class TestAnotherInterface:
     def test_a_filter_of_the_cluster_file_is_named(self) -> None:
         said = answer("eth0", "172.20.0.5", "NCCL_SOCKET_IFNAME set by environment to eth")
-        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "eth", "nccl.env")))
+        problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "eth", "nccl.env")))
         assert "on gpu1 takes eth0 (172.20.0.5); the plan is eth1 (10.0.0.1)" in problem.message
         assert "NCCL_SOCKET_IFNAME=eth from `nccl.env` in the cluster file decides it" in problem.message
         assert problem.fix == "take NCCL_SOCKET_IFNAME out of `nccl.env` in the cluster file"
 
     def test_an_option_is_named(self) -> None:
         said = answer("lo", "127.0.0.1")
-        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "lo", "--env")))
+        problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "lo", "--env")))
         assert problem.fix == "leave out  --env NCCL_SOCKET_IFNAME=…"
 
     def test_what_was_forwarded_is_not_shown(self) -> None:
         said = answer("lo", "127.0.0.1")
         forwarded = plan("NCCL_SOCKET_IFNAME", "hidden", "forward_env", secret=True)
-        problem = differs(judge("gpu1", PLANNED, said, forwarded))
+        problem = differs(judged("gpu1", PLANNED, said, forwarded))
         assert "hidden" not in problem.message
         assert problem.fix == "take NCCL_SOCKET_IFNAME out of `forward_env` in the cluster file"
 
@@ -87,20 +93,20 @@ class TestAnotherInterface:
             conf_file("/etc/nccl.conf", "NCCL_COMM_ID=later\n"),
         )
         said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:4000", conf_files=files)
-        problem = differs(judge("gpu1", PLANNED, said, OWN))
+        problem = differs(judged("gpu1", PLANNED, said, OWN))
         assert "NCCL_COMM_ID=172.20.0.1:4000 from /root/.nccl.conf" in problem.message
         assert problem.fix == "take the line NCCL_COMM_ID=172.20.0.1:4000 out of /root/.nccl.conf on gpu1"
 
     def test_the_login_environment_is_blamed_for_what_nobody_else_set(self) -> None:
         files = (conf_file("/etc/nccl.conf", "NCCL_COMM_ID=10.0.0.1:4000\n"),)
         said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:1", conf_files=files)
-        problem = differs(judge("gpu1", PLANNED, said, OWN))
+        problem = differs(judged("gpu1", PLANNED, said, OWN))
         assert "from the login environment" in problem.message
         assert "grep -n NCCL_COMM_ID ~/.bashrc" in problem.fix
 
     def test_a_family_that_is_not_the_planned_one_is_named(self) -> None:
         said = answer("eth1", "fd00::1")
-        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_FAMILY", "AF_INET6", "launch.env")))
+        problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_FAMILY", "AF_INET6", "launch.env")))
         assert "NCCL_SOCKET_FAMILY=AF_INET6 from `launch.env`" in problem.message
 
     def test_a_family_is_named_though_a_filter_of_the_users_stands_beside_it(self) -> None:
@@ -108,49 +114,49 @@ class TestAnotherInterface:
             Variable("NCCL_SOCKET_FAMILY", "AF_INET6", "nccl.env"),
             Variable("NCCL_SOCKET_IFNAME", "eth", "nccl.env"),
         )
-        problem = differs(judge("gpu1", PLANNED, answer("eth1", "fd00::1"), both))
+        problem = differs(judged("gpu1", PLANNED, answer("eth1", "fd00::1"), both))
         assert "NCCL_SOCKET_FAMILY=AF_INET6 from `nccl.env`" in problem.message
 
     def test_an_empty_filter_takes_the_place_of_the_plans(self) -> None:
         said = answer("eth0", "172.20.0.5")
-        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "", "nccl.env")))
+        problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "", "nccl.env")))
         assert "NCCL_SOCKET_IFNAME= from `nccl.env` in the cluster file decides it (empty" in problem.message
         assert problem.fix == "take NCCL_SOCKET_IFNAME out of `nccl.env` in the cluster file"
 
     def test_a_conf_file_with_dos_line_ends_is_named(self) -> None:
         files = (conf_file("/root/.nccl.conf", "NCCL_COMM_ID=172.20.0.1:4000\r\n"),)
         said = answer("eth0", "172.20.0.5", "NCCL_COMM_ID set by environment to 172.20.0.1:4000", conf_files=files)
-        problem = differs(judge("gpu1", PLANNED, said, OWN))
+        problem = differs(judged("gpu1", PLANNED, said, OWN))
         assert "from /root/.nccl.conf decides it" in problem.message
 
     def test_an_empty_variable_hides_the_file_and_is_no_setting(self) -> None:
         files = (conf_file("/etc/nccl.conf", "NCCL_COMM_ID=10.0.0.1:4000\n"),)
         said = answer("eth0", "172.20.0.5", conf_files=files)
-        problem = differs(judge("gpu1", PLANNED, said, (*OWN, Variable("NCCL_COMM_ID", "", "--env"))))
+        problem = differs(judged("gpu1", PLANNED, said, (*OWN, Variable("NCCL_COMM_ID", "", "--env"))))
         assert "no setting is known" in problem.message
         assert "ip address show dev eth1" in problem.fix
 
 
 class TestAnotherAddress:
     def test_nccls_first_address_is_an_error_with_what_to_write(self) -> None:
-        problem = differs(judge("gpu1", PLANNED, answer("eth1", "192.168.7.1"), OWN))
+        problem = differs(judged("gpu1", PLANNED, answer("eth1", "192.168.7.1"), OWN))
         assert "takes 192.168.7.1 of eth1, its first address, and not 10.0.0.1" in problem.message
         assert problem.fix == "on gpu1, if nothing needs that one:  sudo ip address del 192.168.7.1 dev eth1"
 
     def test_where_the_other_is_wished_for_the_first_may_do_as_well(self) -> None:
         wished = replace(PLANNED, why="the cluster file names the address")
-        problem = differs(judge("gpu1", wished, answer("eth1", "192.168.7.1"), OWN))
+        problem = differs(judged("gpu1", wished, answer("eth1", "192.168.7.1"), OWN))
         assert problem.fix.startswith("write  address: 192.168.7.1  to gpu1 in the cluster file, if")
 
     def test_a_temporary_ipv6_address_agrees_with_a_warning(self) -> None:
-        agrees, problem = judge("gpu1", Endpoint("eth1", "fd00::1", ""), answer("eth1", "fd00::a:b:c:d"), OWN)
+        agrees, problem = judged("gpu1", Endpoint("eth1", "fd00::1", ""), answer("eth1", "fd00::a:b:c:d"), OWN)
         assert agrees is True
         assert problem is not None
         assert (problem.code, problem.level) == ("nccl_temporary_address", "warning")
         assert "use_tempaddr=0" in problem.fix
 
     def test_an_ipv6_address_of_another_subnet_does_not(self) -> None:
-        assert judge("gpu1", Endpoint("eth1", "fd00::1", ""), answer("eth1", "fd01::1"), OWN)[0] is False
+        assert judged("gpu1", Endpoint("eth1", "fd00::1", ""), answer("eth1", "fd01::1"), OWN)[0] is False
 
 
 class TestNoInterface:
@@ -158,23 +164,23 @@ class TestNoInterface:
 
     def test_a_filter_that_matches_nothing_is_named(self) -> None:
         said = answer("", "", self.WARN, result=5)
-        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "ens5", "nccl.env")))
+        problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "ens5", "nccl.env")))
         assert problem.code == "nccl_no_interface"
         assert "finds no interface that its settings allow (planned: eth1)" in problem.message
         assert "NCCL_SOCKET_IFNAME=ens5 from `nccl.env`" in problem.message
 
     def test_a_comment_in_the_value_is_explained(self) -> None:
         said = answer("", "", self.WARN, result=3)
-        problem = differs(judge("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "eth1  # card", "nccl.env")))
+        problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "eth1  # card", "nccl.env")))
         assert "comments" in problem.message
 
     def test_a_subnet_that_is_not_here_came_from_the_login_environment(self) -> None:
         said = answer("", "", "NET/Socket : No usable listening interface found", result=2)
-        problem = differs(judge("gpu1", PLANNED, said, OWN))
+        problem = differs(judged("gpu1", PLANNED, said, OWN))
         assert "NCCL_COMM_ID=… from the login environment" in problem.message
 
     def test_an_interface_that_has_gone_down_is_to_be_looked_at(self) -> None:
-        problem = differs(judge("gpu1", PLANNED, answer("", "", self.WARN, result=5), OWN))
+        problem = differs(judged("gpu1", PLANNED, answer("", "", self.WARN, result=5), OWN))
         assert problem.fix.startswith("see whether the interface is up with its address, and that without a label")
         assert problem.fix.endswith(" like eth1:1:  ip address show dev eth1   (on gpu1)")
 

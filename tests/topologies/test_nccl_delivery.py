@@ -117,7 +117,7 @@ class TestEachWay:
 
     def test_a_run_before_the_push_is_refused_with_the_command_that_pushes(self, nccl: Callable[..., Nccl]) -> None:
         one = nccl("user")
-        one.launch().fails("node0", "/root/.nccl.conf", "ncclrun nccl push")
+        one.launch().fails("node0", "~/.nccl.conf", "no such file", "ncclrun nccl push")
 
     def test_a_run_with_other_settings_than_were_pushed_is_refused(
         self, joined: Lab, resolving: Resolving, nccl: Callable[..., Nccl]
