@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ncclrun.cli.nccllint import lint
+from ncclrun.cli.ncclvars import vars_
 from ncclrun.cli.options import ASK_PASS, CLUSTER, HOSTS, JSON, NODES
 from ncclrun.cli.running import find_cluster, open_transport, show, signals, tell
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.command("vars")(vars_)
 app.command()(lint)
 
 TO = typer.Option(

@@ -16,10 +16,10 @@ from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.diagnosis.paths import End, path_problems
-from ncclrun.diagnosis.settings import NodeValues
+from ncclrun.diagnosis.settings import NodeValues, differences
 from ncclrun.diagnosis.settings import problems as setting_problems
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Event, NcclSays, PathFound, Problem
+from ncclrun.model.events import Event, NcclSays, PathFound, Problem, Warn
 from ncclrun.model.network import Names, NcclAnswer, Path
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fleet import for_all
@@ -78,7 +78,7 @@ class Confirmation:
         paths = [path for path in self._paths if path.peer not in survey.failed]
         for at, problem in path_problems(self._ends(), paths):
             self._find(at, problem)
-        self._judge_settings()
+        yield from self._judge_settings()
         asked = sorted(self._asked.items())
         for (at, _), against in zip(asked, problems([one for _, one in asked]), strict=True):
             if against is not None:
@@ -176,11 +176,10 @@ class Confirmation:
         agrees, _ = judge(self._asked[at])
         return NcclSays(node=one.node.name, node_rank=one.node_rank, agrees=agrees, answer=answer)
 
-    def _judge_settings(self) -> None:
-        """What of the nodes' settings does not do what it says, is hidden, or was never pushed."""
-        places = {self._survey.nodes[at].name: at for at in self._values}
+    def _judge_settings(self) -> Iterator[Event]:
+        """What of the nodes' settings does not do what it says, is hidden, was never pushed, or differs."""
         for at, values in sorted(self._values.items()):
-            for problem in delivery_problems(self._settings[at], values):
+            for problem in (*delivery_problems(self._settings[at], values), *setting_problems(values)):
                 self._find(at, problem)
-        for name, problem in setting_problems([values for _, values in sorted(self._values.items())]):
-            self._find(places[name], problem)
+        for text in differences([values for _, values in sorted(self._values.items())]):
+            yield Warn(text=text, fix="see who has what:  ncclrun nccl show CLUSTER")

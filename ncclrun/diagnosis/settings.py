@@ -53,22 +53,25 @@ def findings(node: NodeValues) -> tuple[SettingFinding, ...]:
 
 
 def across(nodes: Sequence[NodeValues]) -> tuple[SettingFinding, ...]:
-    """What differs between nodes where it must not; ``file`` names the node."""
+    """What differs between nodes where it must not, one finding a variable."""
     return across_findings({node.node: {v.name: v.value for v in node.values.values()} for node in nodes})
 
 
-def problems(nodes: Sequence[NodeValues]) -> Iterator[tuple[str, Problem]]:
-    """What a run with these settings should be told, with the node's name: errors and warnings of what counts there.
+def problems(node: NodeValues) -> Iterator[Problem]:
+    """What a run should be told of a node's settings: errors and warnings of what counts there.
 
     All are warnings: whether NCCL takes the planned network with them it is asked itself.
     """
-    for node in nodes:
-        for finding in findings(node):
-            if finding.level != "info" and _counts(finding, node):
-                yield node.node, _problem(finding)
+    for finding in findings(node):
+        if finding.level != "info" and _counts(finding, node):
+            yield _problem(finding)
+
+
+def differences(nodes: Sequence[NodeValues]) -> Iterator[str]:
+    """What a run should be told of settings that differ between nodes where they must not, a sentence a variable."""
     for finding in across(nodes):
         if finding.level != "info":
-            yield finding.file, _problem(finding)
+            yield f"{finding.name}: {finding.sees}"
 
 
 def _counts(finding: SettingFinding, node: NodeValues) -> bool:
