@@ -12,6 +12,7 @@ from ncclrun.nccl.values import SWITCHES, TYPED_SINCE, is_true, number
 from ncclrun.nccl.version import Version
 
 YES = ("true", "t", "yes", "y", "on", "enable", "enabled")
+ONLY_ONE = "NCCL_P2P_DISABLE"
 NO = ("false", "f", "no", "n", "off", "disable", "disabled", "none")
 _KEPT = {
     "NCCL_IB_DISABLE": "InfiniBand stays on",
@@ -40,7 +41,7 @@ def integer_remarks(known: Known, value: str, version: Version) -> Iterator[Rema
     elif read.octal and (decimal := _decimal(value)) is not None and int(decimal) != read.value:
         yield Remark("error", "octal", f"a leading 0 makes it octal: NCCL reads {read.value}", value=decimal)
     elif rest:
-        yield _garbage(who, read.value, rest)
+        yield _garbage(known, read.value, rest)
     else:
         yield from _range(known, read.value, version)
 
@@ -51,14 +52,16 @@ def _decimal(text: str) -> str | None:
     return found[1] + found[2] if found else None
 
 
-def _garbage(who: str, value: int, rest: str) -> Remark:
+def _garbage(known: Known, value: int, rest: str) -> Remark:
     """Behind the number; what changes its meaning is a mistake, a comment or a stray sign is not."""
+    who = "torch" if known.side == "torch" else "NCCL"
     unit = re.fullmatch(r"([kmg])(i?b)?", rest, re.IGNORECASE)
     if unit:
         meant = str(value * 1024 ** ("kmg".index(unit[1].lower()) + 1))
         return Remark("error", "number_garbage", f"{who} knows no units: it reads {value}", value=meant)
-    level: Level = "warning" if rest[0].isalnum() or re.match(r"\.\d*[1-9]", rest) else "info"
-    return Remark(level, "number_garbage", f"{who} reads {value}, and drops {rest!r}")
+    own = (known.name.endswith("_SEC") and rest == "s") or (known.name.endswith(("_MSEC", "_MILSEC")) and rest == "ms")
+    wrong = not own and (rest[0].isalnum() or re.match(r"\.\d*[1-9]", rest))
+    return Remark("warning" if wrong else "info", "number_garbage", f"{who} reads {value}, and drops {rest!r}")
 
 
 def _word_for_number(known: Known, value: str) -> Iterator[Remark]:
@@ -85,7 +88,10 @@ def _switch(known: Known, value: str) -> Iterator[Remark]:
 
 def _range(known: Known, value: int, version: Version) -> Iterator[Remark]:
     if known.kind == "flag":
-        return  # all but 0 is yes
+        if known.name == ONLY_ONE and value not in (0, 1):
+            sees = f"NCCL takes 1 alone for yes here, and not {value}: {_KEPT[known.name]}"
+            yield Remark("error", "out_of_range", sees, value="1")
+        return  # of the others all but 0 is yes
     if known.allowed and str(value) not in known.allowed:
         yield Remark("warning", "out_of_range", f"NCCL reads {value}, and knows {in_words(known.allowed)} here")
     elif known.name == "NCCL_IB_TIMEOUT" and value > 31:

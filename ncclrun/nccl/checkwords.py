@@ -26,6 +26,7 @@ NETWORKS = {
     **dict.fromkeys(("infiniband", "rdma", "roce", "verbs", "ibverbs"), "IB"),
 }
 FUNCTIONS = ("BROADCAST", "REDUCE", "ALLGATHER", "REDUCESCATTER", "ALLREDUCE")
+POLICY_WORDS_SINCE: Version = (2, 29, 0)
 FOREIGN_ALGORITHMS = ("MSCCL", "SCCL")
 """Words of vendors' NCCLs."""
 
@@ -49,10 +50,11 @@ def choice_remarks(known: Known, value: str, version: Version) -> Iterator[Remar
         if known.name.endswith("_FAMILY")
         else _nearest(value.strip(), known.allowed)
     )
-    what = "exactly " if fits else ""
-    yield Remark(
-        "error", "not_a_choice", f"NCCL knows {what}{in_words(known.allowed)} here, and ignores {value!r}", value=right
-    )
+    what = f"{'exactly ' if fits else ''}{in_words(known.allowed)}"
+    if known.side == "torch":
+        yield Remark("error", "not_a_choice", f"torch knows {what} here, and fails at {value!r}", value=right)
+    else:
+        yield Remark("error", "not_a_choice", f"NCCL knows {what} here, and ignores {value!r}", value=right)
 
 
 def _debug(value: str, version: Version) -> Iterator[Remark]:
@@ -86,6 +88,10 @@ def level_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
 
 def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
     inverted, words = read_words(value, known.separator)
+    if known.name == "NCCL_CTA_POLICY" and version < POLICY_WORDS_SINCE:
+        if not value.strip().isdigit():
+            yield Remark("error", "word_for_number", "NCCL knows the words from 2.29 on, and reads 0 here before")
+        return
     typed = version >= TYPED_SINCE
     unknown = [w for w in words if (w.strip() if typed else w).upper() not in known.allowed]
     if not unknown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ncclrun.nccl.catalogue.names import KNOWN
 
@@ -57,6 +58,7 @@ class Near:
     """It says the opposite: …_ENABLE for …_DISABLE."""
 
 
+@lru_cache
 def near(name: str) -> Near | None:
     """The known names that an unknown one may stand for; None where none is near."""
     wanted = name.upper().replace("-", "_").strip()

@@ -77,7 +77,6 @@ ALGORITHMS: tuple[Known, ...] = (
         "NCCL_LAUNCH_MODE",
         "how the kernels of several GPUs of one process start; GROUP is outdated from 2.9 on",
         allowed=("PARALLEL", "GROUP"),
-        exact=True,
         default="PARALLEL",
         since=(2, 1, 0),
     ),

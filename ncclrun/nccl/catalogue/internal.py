@@ -217,6 +217,7 @@ _OF_2_30: tuple[Known, ...] = (
         "NCCL_PARAM_DUMP_ALL",
         "lets ncclParamDumpAll show undocumented variables too",
         kind="flag",
+        allowed=("0", "1"),
         default="0",
         since=(2, 30, 0),
     ),
@@ -235,12 +236,17 @@ _NAMES_OF_2_32 = (
     *("NCCL_HIER_CE_COLL_AG_RAIL_RING_ENABLE", "NCCL_HIER_CE_COLL_NUM_CTX", "NCCL_IB_EVENT_BASED_LB"),
     *("NCCL_IB_EVENT_BASED_LB_REMOTE", "NCCL_IB_RAIL_POLICY", "NCCL_IB_SORT_MERGE_NICS"),
     *("NCCL_IB_VR_RAILS_PER_SOCKET", "NCCL_IB_VR_SOCKET_COUNT", "NCCL_IB_WQE_LATENCY_REPORT"),
-    *("NCCL_IB_WQE_LATENCY_THRESHOLD_NS", "NCCL_LSA_TEAM_SIZE", "NCCL_NUM_RMA_INT_CTX", "NCCL_PAT_NDIMS"),
+    *("NCCL_IB_WQE_LATENCY_THRESHOLD_NS", "NCCL_NUM_RMA_INT_CTX", "NCCL_PAT_NDIMS"),
     *("NCCL_P2P_PER_CHANNEL_REG_NET_BW", "NCCL_PROGRESS_COUNTER_MONITOR_POLL_MS", "NCCL_RMA_EAGER_INIT"),
     *("NCCL_PROGRESS_COUNTER_MONITOR_STALE_MS", "NCCL_PROGRESS_COUNTER_MONITOR_STALE_WARN_SEC"),
-    *("NCCL_RMA_IB_WR_BATCHSIZE", "NCCL_RMA_MULTI_CTX_THRESHOLD", "NCCL_SYM_CTAS", "NCCL_SYM_RS_GIN_CHUNK_SIZE"),
-    *("NCCL_SYM_TMA_ENABLE", "NCCL_PROGRESS_COUNTERS"),
+    *("NCCL_RMA_IB_WR_BATCHSIZE", "NCCL_RMA_MULTI_CTX_THRESHOLD", "NCCL_PROGRESS_COUNTERS"),
 )
-_OF_2_32: tuple[Known, ...] = tuple(_Newest(name, "only its name is known") for name in _NAMES_OF_2_32)
+_OF_2_32: tuple[Known, ...] = (
+    *(_Newest(name, "only its name is known") for name in _NAMES_OF_2_32),
+    _Newest("NCCL_SYM_CTAS", "only its name is known", since=(2, 27, 0)),
+    _Newest("NCCL_LSA_TEAM_SIZE", "only its name is known", since=(2, 28, 0)),
+    _Newest("NCCL_SYM_TMA_ENABLE", "only its name is known", since=(2, 30, 0)),
+    _Newest("NCCL_SYM_RS_GIN_CHUNK_SIZE", "only its name is known", since=(2, 30, 5)),
+)
 
 INTERNAL: tuple[Known, ...] = (*_OLD, *_OF_2_27, *_OF_2_29, *_OF_2_30, *_OF_2_32)

@@ -1,0 +1,90 @@
+"""`nccl vars`: a table, all about one variable, a list for programs, and the nearest names for a slip."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ncclrun.cli.main import app
+from ncclrun.console.ncclvars import card, table
+from ncclrun.nccl.catalogue.names import ALL, KNOWN
+from ncclrun.nccl.catalogue.search import nearest, search
+
+RUNNER = CliRunner()
+
+
+class TestTheTable:
+    def test_has_a_line_for_each_and_no_folds_in_a_pipe(self) -> None:
+        lines = table(ALL, width=None).splitlines()
+        assert len(lines) == len(ALL) + 1
+        assert lines[0].split() == ["variable", "since", "default", "values", "same", "meaning"]
+        line = next(line for line in lines if line.startswith("NCCL_IB_TC "))
+        assert line.split()[:4] == ["NCCL_IB_TC", "2.1.15", "0", "0…255"]
+
+    def test_leaves_columns_out_where_the_meaning_would_have_no_room(self) -> None:
+        narrow = table([KNOWN["NCCL_IB_TC"]], width=60)
+        assert "since" not in narrow
+        assert "traffic class" in narrow
+
+    def test_marks_what_is_not_for_use(self) -> None:
+        shown = table([KNOWN["NCCL_TREE_THRESHOLD"], KNOWN["NCCL_MIN_NCHANNELS"]], width=None)
+        assert "removed: " in shown
+        assert "deprecated: " in shown
+
+
+class TestTheCard:
+    def test_says_everything_about_one(self) -> None:
+        text = card(KNOWN["NCCL_ALGO"], width=100)
+        for word in ("NCCL_ALGO", "NVLSTree", "2.5", "must be the same", "conf file", "source"):
+            assert word in text
+
+    def test_warns_of_libraries_and_files(self) -> None:
+        assert "load a library" in card(KNOWN["NCCL_NET_PLUGIN"], width=100)
+        assert "files be written" in card(KNOWN["NCCL_DEBUG_FILE"], width=100)
+        assert "set it in the environment" in card(KNOWN["TORCH_NCCL_BLOCKING_WAIT"], width=100)
+
+    @pytest.mark.parametrize("width", [20, 80])
+    def test_keeps_to_the_width(self, width: int) -> None:
+        assert max(map(len, card(KNOWN["NCCL_SOCKET_IFNAME"], width=width).splitlines())) <= max(width, 40)
+
+
+class TestTheSearch:
+    def test_takes_part_of_a_name_a_glob_or_a_meaning_in_any_case(self) -> None:
+        assert {"NCCL_IB_TC", "NCCL_IB_TIMEOUT"} <= {known.name for known in search("ib_t")}
+        assert {known.name for known in search("nccl_ib_t[ci]*")} == {"NCCL_IB_TC", "NCCL_IB_TIMEOUT"}
+        assert "NCCL_RAS_ENABLE" in {known.name for known in search("ncclras")}
+        assert list(search(None)) == list(ALL)
+
+    def test_finds_one_by_its_name_in_full(self) -> None:
+        assert [known.name for known in search("nccl_debug")] == ["NCCL_DEBUG"]
+
+    def test_finds_the_family_of_a_plugins_name(self) -> None:
+        assert [known.name for known in search("NCCL_FASTRAK_IFNAME")] == ["NCCL_FASTRAK_*"]
+
+    def test_names_what_may_have_been_meant(self) -> None:
+        assert search("NCCL_SOKET_IFNAM") == ()
+        assert nearest("NCCL_SOKET_IFNAM")[0] == "NCCL_SOCKET_IFNAME"
+
+
+class TestTheCommand:
+    def test_shows_undocumented_ones_only_when_asked(self) -> None:
+        assert "NCCL_CHUNK_SIZE " not in RUNNER.invoke(app, ["nccl", "vars"]).stdout
+        assert "NCCL_CHUNK_SIZE " in RUNNER.invoke(app, ["nccl", "vars", "--all"]).stdout
+        assert "NCCL_CHUNK_SIZE" in RUNNER.invoke(app, ["nccl", "vars", "NCCL_CHUNK_SIZE"]).stdout
+
+    def test_gives_programs_one_list_of_objects(self) -> None:
+        result = RUNNER.invoke(app, ["nccl", "vars", "NCCL_IB_TC", "--json"])
+        (entry,) = json.loads(result.stdout)
+        assert (entry["name"], entry["high"], entry["default"], entry["since"]) == ("NCCL_IB_TC", 255, "0", "2.1.15")
+        assert {row["name"] for row in json.loads(RUNNER.invoke(app, ["nccl", "vars", "--all", "--json"]).stdout)} == {
+            known.name for known in ALL
+        }
+
+    def test_fails_and_names_the_nearest_where_nothing_fits(self) -> None:
+        result = RUNNER.invoke(app, ["nccl", "vars", "NCCL_SOKET_IFNAM"])
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert "NCCL_SOCKET_IFNAME" in result.stderr
+        assert json.loads(RUNNER.invoke(app, ["nccl", "vars", "NCCL_SOKET_IFNAM", "--json"]).stdout) == []
