@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.findings import Finding
-from ncclrun.commands.nodesettings import Settings, ask_nccl, delivery_problems, values_of
+from ncclrun.commands.nodesettings import Settings, answer_told, ask_nccl, delivery_problems, values_of
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import Asked, judge, problems
@@ -19,7 +19,7 @@ from ncclrun.diagnosis.paths import End, path_problems
 from ncclrun.diagnosis.settings import NodeValues, differences
 from ncclrun.diagnosis.settings import problems as setting_problems
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Event, NcclSays, PathFound, Problem, Warn
+from ncclrun.model.events import Event, PathFound, Problem, Warn
 from ncclrun.model.network import Names, NcclAnswer, Path
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fleet import for_all
@@ -174,7 +174,7 @@ class Confirmation:
         )
         self._values[at] = values_of(one, settings, answer)
         agrees, _ = judge(self._asked[at])
-        return NcclSays(node=one.node.name, node_rank=one.node_rank, agrees=agrees, answer=answer)
+        return answer_told(one, agrees, answer)
 
     def _judge_settings(self) -> Iterator[Event]:
         """What of the nodes' settings does not do what it says, is hidden, was never pushed, or differs."""

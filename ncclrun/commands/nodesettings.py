@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.survey import ASK_TIMEOUT, Participant
 from ncclrun.diagnosis.settings import NodeValues, node_values
-from ncclrun.model.events import Problem
+from ncclrun.model.events import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import ConfFile
@@ -92,6 +92,13 @@ def ask_nccl(one: Participant, settings: Settings) -> NcclAnswer:
     told = read_answer(_ANSWER, {key: answer[key] for key in NcclAnswer.__dataclass_fields__ if key in answer})
     place = next(filter(None, map(bootstrap_line, reversed(told.lines))), None)
     return replace(told, interface=place.interface, address=place.address) if place else told
+
+
+def answer_told(one: Participant, agrees: bool | None, answer: NcclAnswer) -> NcclSays:
+    """The answer as an event: of conf files it says which there are, not what stands in them, which may be secret."""
+    bare = tuple(replace(file, text=None) for file in answer.conf_files)
+    shown = replace(answer, conf_files=bare)
+    return NcclSays(node=one.node.name, node_rank=one.node_rank, agrees=agrees, answer=shown)
 
 
 def values_of(one: Participant, settings: Settings, answer: NcclAnswer) -> NodeValues:

@@ -7,13 +7,13 @@ from collections.abc import Generator
 from ncclrun.commands.confchange import Change, Told, Wanted, exit_code_of
 from ncclrun.commands.conffiles import Look, Order
 from ncclrun.commands.findings import Finding, findings_told, problem_of
-from ncclrun.commands.nodesettings import Settings, ask_nccl, delivery_problems, values_of
+from ncclrun.commands.nodesettings import Settings, answer_told, ask_nccl, delivery_problems, values_of
 from ncclrun.commands.settling import told, variables_of, with_rdma
 from ncclrun.commands.survey import WORKERS, Participant, Survey
 from ncclrun.diagnosis.ncclsays import Asked, judge
 from ncclrun.diagnosis.ncclsays import problems as against_the_plan
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Event, NcclSays
+from ncclrun.model.events import Event
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.settingevents import ConfPushed
@@ -108,7 +108,7 @@ class Push(Change):
             asked[rank] = Asked(
                 node.name, self._endpoints[rank], answer, settings[rank].environment, ones[rank].facts.settings.mentions
             )
-            yield NcclSays(node=node.name, node_rank=rank, agrees=judge(asked[rank])[0], answer=answer)
+            yield answer_told(ones[rank], judge(asked[rank])[0], answer)
             values = values_of(ones[rank], settings[rank], answer)
             found += [Finding(rank, problem) for problem in delivery_problems(settings[rank], values)]
         for rank, problem in zip(sorted(asked), against_the_plan([asked[r] for r in sorted(asked)]), strict=True):

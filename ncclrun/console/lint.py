@@ -100,7 +100,7 @@ def _painted(text: str, color: str, colors: bool) -> str:
 
 def _verdict(texts: Sequence[Linted]) -> Note:
     numbers = Counter(finding.level for text in texts for finding in text.findings)
-    where = count(len(texts), "text" if any("/" not in text.file for text in texts) else "file")
+    where = count(len(texts), "text" if any(text.node or text.file.startswith("this ") for text in texts) else "file")
     if not numbers:
         return Note("good", f"no finding in {where}")
     nouns = {"error": "error", "warning": "warning", "info": "note"}
