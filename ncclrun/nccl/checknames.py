@@ -11,7 +11,7 @@ from ncclrun.nccl.remark import Remark
 from ncclrun.nccl.values import number
 from ncclrun.nccl.version import NEWEST, Version, shown
 
-NCCL_LIKE = re.compile(r"(TORCH_)?N?CCL_|NCCL|GLOO_|TP_SOCKET", re.IGNORECASE)
+NCCL_LIKE = re.compile(r"(TORCH_)?NCCL|GLOO_|TP_SOCKET", re.IGNORECASE)
 _READERS = {
     "torch": "torch reads it from the environment, before NCCL reads its files",
     "gloo": "Gloo reads it from the environment, and knows nothing of NCCL's files",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,6 +37,7 @@ MISNAMED = {
     "NCCL_BUFFER_SIZE": "NCCL_BUFFSIZE",
     "NCCL_P2P_READ": "NCCL_P2P_READ_ENABLE",
     "NCCL_NETWORK": "NCCL_NET",
+    "NCCL_RDMA_DISABLE": "NCCL_IB_DISABLE",
     "NCCL_SHMEM_DISABLE": "NCCL_SHM_DISABLE",
     "NCCL_CONF": "NCCL_CONF_FILE",
     "NCCL_CONFIG_FILE": "NCCL_CONF_FILE",
@@ -43,6 +45,8 @@ MISNAMED = {
 }
 """Names that people write, too far from the right one to be slips of the hand."""
 _OPPOSITE = {"ENABLE": "DISABLE", "ENABLED": "DISABLE", "DISABLE": "ENABLE", "DISABLED": "ENABLE"}
+_OTHER_LIBRARY = re.compile(r"[A-MO-Z]?CCL_")
+"""HCCL, RCCL, oneCCL: libraries of the same kind, whose names differ from NCCL's by one letter."""
 _CANDIDATES = tuple(name for name, known in KNOWN.items() if known.side not in ("plugin", "tool") and not known.removed)
 
 
@@ -62,6 +66,8 @@ class Near:
 def near(name: str) -> Near | None:
     """The known names that an unknown one may stand for; None where none is near."""
     wanted = name.upper().replace("-", "_").strip()
+    if _OTHER_LIBRARY.match(wanted):
+        return None
     if wanted in MISNAMED:
         return Near((MISNAMED[wanted],), sure=False)
     bare = wanted.removeprefix("TORCH_").replace("_", "")
@@ -93,12 +99,14 @@ def _slip(wanted: str, words: list[str]) -> Near | None:
                 if distance(wanted.replace("_", ""), known.replace("_", "")) == 1 and _same_letters(wanted, known)
                 else None
             )
-        if slips is not None:
+        # Undocumented names are rarely meant: only the smallest slip counts.
+        if slips is not None and (slips == 1 or KNOWN[known].documented):
             found.setdefault(slips, []).append(known)
     if not found:
         return None
     fewest = min(found)
-    return Near(tuple(found[fewest]), sure=fewest == 1 and len(found[fewest]) == 1)
+    names = tuple(found[fewest])
+    return Near(names, sure=fewest == 1 and len(names) == 1 and KNOWN[names[0]].documented)
 
 
 def _same_letters(one: str, other: str) -> bool:

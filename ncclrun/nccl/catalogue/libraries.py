@@ -100,6 +100,7 @@ TORCH: tuple[Known, ...] = (
     _Torch("OMP_NUM_THREADS", "CPU threads of a process; torchrun sets 1 where it is not set"),
     _Torch("TORCHELASTIC_*", "between torchrun and its workers", documented=False),
     _Torch("TORCH_ELASTIC_*", "torchrun", documented=False),
+    _Torch("TORCH_*", "torch", documented=False),
     _Torch("PET_*", "default of the torchrun flag of that name"),
 )
 
@@ -116,5 +117,4 @@ GLOO: tuple[Known, ...] = (
     _TensorPipe(
         "TP_SOCKET_IFNAME", "interface of torch's RPC", otherwise="the one of the host's name", same="may differ"
     ),
-    _TensorPipe("TP_*", "TensorPipe", documented=False),
 )
