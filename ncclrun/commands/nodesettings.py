@@ -106,9 +106,10 @@ def values_of(one: Participant, settings: Settings, answer: NcclAnswer) -> NodeV
     node = one.facts.settings
     if answer.conf_files:  # NCCL_CONF_FILE may be one of ours
         node = replace(node, conf_files=answer.conf_files)
-    return node_values(
-        one.node.name, run_settings(settings.environment), node, parse(answer.version or one.facts.python.nccl)
-    )
+    version = parse(answer.version or one.facts.python.nccl)
+    # Until it is delivered it is asked for in the environment.
+    filed = () if settings.refused else run_settings(settings.file)
+    return node_values(one.node.name, run_settings(settings.environment), node, version, filed)
 
 
 def delivery_problems(settings: Settings, values: NodeValues) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSe
 from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.effective import differences
 from ncclrun.nccl.version import shown
-from ncclrun.planning.shown import masked, masked_finding
+from ncclrun.planning.shown import masked, masked_difference, masked_finding
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -115,7 +115,7 @@ def _defaults(values: NodeValues) -> Iterator[Effective]:
 def _judged(nodes: Sequence[NodeValues]) -> Iterator[Event]:
     """Where the nodes differ, and what is wrong with the settings of each."""
     for difference in differences({node.node: node.values for node in nodes}):
-        yield SettingDiffers(nnodes=len(nodes), difference=difference)
+        yield SettingDiffers(nnodes=len(nodes), difference=masked_difference(difference))
     for node in nodes:
         yield from (SettingFound(node=node.node, finding=masked_finding(one)) for one in findings(node))
     yield from (SettingFound(node=None, finding=masked_finding(one)) for one in across(nodes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ncclrun.console.sanitize import one_line
@@ -32,10 +32,16 @@ def _node(node: Mapping[str, Any]) -> list[str]:
         f"  ranks        {first if first == last else f'{first}-{last}'}",
         f"  directory    {node['workdir'] or 'the run directory, with the code that is sent'}",
         "  environment",
+        *_variables(node["environment"], shell_word),
     ]
-    words = {name: f"{name}={shell_word(str(value['value']))}" for name, value in node["environment"].items()}
-    width = min(60, max(map(len, words.values()), default=0))
-    lines += [f"    {words[name]:<{width}}  # {value['from']}" for name, value in node["environment"].items()]
+    if node["conf"]:
+        lines += ["  NCCL's conf file", *_variables(node["conf"], str)]
     if node["unset"]:
         lines.append(f"  taken away   {' '.join(node['unset'])}")
     return [*lines, "  command", "    " + " ".join(shell_word(word) for word in node["command"])]
+
+
+def _variables(found: Mapping[str, Mapping[str, Any]], written: Callable[[str], str]) -> list[str]:
+    words = {name: f"{name}={written(str(value['value']))}" for name, value in found.items()}
+    width = min(60, max(map(len, words.values()), default=0))
+    return [f"    {words[name]:<{width}}  # {value['from']}" for name, value in found.items()]

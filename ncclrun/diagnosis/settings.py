@@ -28,6 +28,8 @@ class NodeValues:
     files: tuple[ConfFile, ...]
     """Those that are there."""
     version: Version | None
+    delivered: tuple[Setting, ...] = ()
+    """What ncclrun puts into one of the files, each with the place that it comes from."""
 
     @property
     def counting(self) -> tuple[Setting, ...]:
@@ -35,17 +37,31 @@ class NodeValues:
         return tuple(Setting(v.name, v.value, v.source, v.line) for v in self.values.values())
 
 
-def node_values(node: str, run: Sequence[Setting], settings: NodeSettings, version: Version | None) -> NodeValues:
-    """All layers of a node put together; ``run`` is what ncclrun sets in the workers' environment, with its sources."""
+def node_values(
+    node: str,
+    run: Sequence[Setting],
+    settings: NodeSettings,
+    version: Version | None,
+    delivered: Sequence[Setting] = (),
+) -> NodeValues:
+    """All layers of a node put together.
+
+    ``run`` is what ncclrun sets in the workers' environment, with its sources, ``delivered`` what it puts into a file.
+    """
     concerned = [setting for setting in run if CONCERNED.match(setting.name)]
     values = effective(node_layers(concerned, settings, version))
     read = read_files(settings.conf_files, version or NEWEST)
-    return NodeValues(node, values, tuple(file for file in read if file.text is not None), version)
+    return NodeValues(node, values, tuple(file for file in read if file.text is not None), version, tuple(delivered))
 
 
 def findings(node: NodeValues) -> tuple[SettingFinding, ...]:
     """Everything to know about one node's settings: of its conf files and of the variables that count."""
-    found = [finding for file in node.files for finding in lint_conf(file.data, node.version, file.path)]
+    own = {(setting.name, setting.value) for setting in node.delivered}
+    filed = [finding for file in node.files for finding in lint_conf(file.data, node.version, file.path)]
+    # What we wrote there ourselves is to be put right where it comes from.
+    found = [finding for finding in filed if (finding.name, finding.value) not in own]
+    for setting in node.delivered:
+        found += setting_findings(setting, node.version, conf=True)
     for setting in node.counting:
         if node.values[setting.name].origin in ("run", "login"):
             found += setting_findings(setting, node.version, conf=False)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ncclrun.model.effective import Effective
+from ncclrun.model.effective import Difference, Effective
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import Setting, SettingFinding
 from ncclrun.planning.environment import SECRET_NAME, SECRET_VALUE
@@ -43,6 +43,15 @@ def masked(values: Iterable[Effective], secrets: Iterable[Variable] = ()) -> tup
         )
         for one in values
     )
+
+
+def masked_difference(difference: Difference) -> Difference:
+    """The difference with stars for each secret; that they differ stays to be seen."""
+    held = [
+        one if one.value is None else replace(one, value=value_shown(difference.name, one.value))
+        for one in difference.values
+    ]
+    return replace(difference, values=tuple(held))
 
 
 def masked_finding(finding: SettingFinding) -> SettingFinding:
