@@ -13,7 +13,7 @@ from ncclrun.diagnosis.settings import NodeValues, across, node_values
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.events import Problem
 from ncclrun.model.settings import SettingFinding
-from ncclrun.nccl.check import together_findings
+from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.effective import LOGIN
 from ncclrun.nccl.lint import lint_conf
 from ncclrun.nccl.lintdump import lint_environment

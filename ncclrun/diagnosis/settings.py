@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ncclrun.model.effective import Effective
 from ncclrun.model.events import Problem
 from ncclrun.model.settings import ConfFile, NodeSettings, Setting, SettingFinding
-from ncclrun.nccl.check import across_findings, setting_findings, together_findings
+from ncclrun.nccl.check.findings import across_findings, setting_findings, together_findings
 from ncclrun.nccl.conf import read_files
 from ncclrun.nccl.effective import effective, node_layers
 from ncclrun.nccl.lint import lint_conf

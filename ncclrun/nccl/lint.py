@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from ncclrun.model.settings import Level, Setting, SettingFinding
-from ncclrun.nccl import check, conf, slipwords
+from ncclrun.nccl import conf, slipwords
+from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.slips import VALUE_SLIPS, Meant, Slip, straighten
 from ncclrun.nccl.verdicts import findings, righted, weight
 from ncclrun.nccl.version import CR_IS_CUT_SINCE, NEWEST, Version
@@ -37,7 +38,7 @@ def lint_conf(data: bytes, version: Version | None, file: str) -> tuple[SettingF
     lines = linted(data, version, file)
     found = [finding for line in lines for finding in line.findings]
     settings = _first_of_each(setting for line in lines for setting in line.settings)
-    found += check.together_findings(settings, version)
+    found += together_findings(settings, version)
     return tuple(sorted(found, key=lambda finding: finding.line or 0))
 
 

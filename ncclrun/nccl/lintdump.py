@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from ncclrun.model.settings import Setting, SettingFinding
-from ncclrun.nccl import check, slipwords, verdicts
+from ncclrun.nccl import slipwords, verdicts
+from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.dump import Found, read, rewritten
 from ncclrun.nccl.slips import FAMILY, value_slips
 from ncclrun.nccl.version import Version
@@ -25,7 +26,7 @@ def lint_dump(text: str, version: Version | None, file: str) -> tuple[SettingFin
     ]
     # What stands last counts, in a script as in a dump.
     last = {one.name: Setting(one.name, one.value, file, one.line) for one in found if one.certain}
-    findings += check.together_findings(list(last.values()), version)
+    findings += together_findings(list(last.values()), version)
     return tuple(sorted(findings, key=lambda finding: finding.line or 0))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ncclrun.model.settings import Level, Setting, SettingFinding
-from ncclrun.nccl import check
 from ncclrun.nccl.catalogue import names
+from ncclrun.nccl.check import findings as check
 from ncclrun.nccl.slips import Slip
 from ncclrun.nccl.slipwords import number
 from ncclrun.nccl.version import Version

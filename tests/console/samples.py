@@ -47,6 +47,7 @@ def plan_node(node_rank: int) -> dict[str, Any]:
             "MESSAGE": {"value": "it's\n$(here)", "from": "--env"},
             "TOKEN": {"value": "***", "from": "forward_env"},
         },
+        "conf": {"NCCL_DEBUG": {"value": "INFO", "from": "nccl.env"}},
         "unset": ["RANK"],
         "command": ["/opt/env/bin/python", "train.py", "a b"],
         "grace": 30.0,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ncclrun.model.settings import Setting, SettingFinding
 from ncclrun.nccl.catalogue.names import ALL, KNOWN
-from ncclrun.nccl.check import across_findings, setting_findings, together_findings
+from ncclrun.nccl.check.findings import across_findings, setting_findings, together_findings
 from ncclrun.nccl.version import NEWEST, Version
 
 VERSIONS: list[Version | None] = [None, (2, 18, 3), (2, 23, 4), (2, 27, 5), (2, 30, 3), NEWEST]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncclrun.nccl.catalogue.names import KNOWN
-from ncclrun.nccl.nearest import MISNAMED, distance, near
+from ncclrun.nccl.catalogue.nearest import MISNAMED, distance, near
 
 LETTERS = st.text("ABCDE_", max_size=8)
 

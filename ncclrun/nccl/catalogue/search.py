@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import ALL, KNOWN, find
-from ncclrun.nccl.nearest import near
+from ncclrun.nccl.catalogue.nearest import near
 
 NEAR = 3
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ncclrun.nccl.catalogue.known import Known
-from ncclrun.nccl.checknumbers import NO, YES, in_words, integer_remarks
-from ncclrun.nccl.nearest import distance
-from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.catalogue.nearest import distance
+from ncclrun.nccl.check.numbers import NO, YES, in_words, integer_remarks
+from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import BY_FUNCTION_SINCE, OTHER_LEVELS, TYPED, TYPED_SINCE, read_functions, read_words
 from ncclrun.nccl.version import Version
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ncclrun.model.settings import Level
 from ncclrun.nccl.catalogue.known import Known
-from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import SWITCHES, TYPED_SINCE, is_true, number
 from ncclrun.nccl.version import Version
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from ncclrun.model.settings import Setting, SettingFinding
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import find
-from ncclrun.nccl.checknames import NCCL_LIKE, known_remarks, meant, unknown_remarks
-from ncclrun.nccl.checknodes import differences
-from ncclrun.nccl.checktogether import together_remarks
-from ncclrun.nccl.checkvalues import value_remarks
-from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.check.names import NCCL_LIKE, known_remarks, meant, unknown_remarks
+from ncclrun.nccl.check.nodes import differences
+from ncclrun.nccl.check.remark import Remark
+from ncclrun.nccl.check.together import together_remarks
+from ncclrun.nccl.check.values import value_remarks
 from ncclrun.nccl.version import NEWEST, Version
 
 _UNEXPANDED = re.compile(r"\$[A-Za-z_{(]|`|\{\{|<[A-Za-z]")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ncclrun.nccl.catalogue.known import Known
-from ncclrun.nccl.nearest import Near, near
-from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.catalogue.nearest import Near, near
+from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import number
 from ncclrun.nccl.version import NEWEST, Version, shown
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ncclrun.model.words import listed
 from ncclrun.nccl.catalogue.known import Known
-from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import MOST_HCAS, MOST_INTERFACES, Filter, read_filter
 from ncclrun.nccl.version import Version
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ncclrun.nccl.catalogue.known import Kind, Known
-from ncclrun.nccl.checkfilters import filter_remarks, gloo_remarks
-from ncclrun.nccl.checknumbers import boolean_remarks, integer_remarks
-from ncclrun.nccl.checkwords import (
+from ncclrun.nccl.check.filters import filter_remarks, gloo_remarks
+from ncclrun.nccl.check.numbers import boolean_remarks, integer_remarks
+from ncclrun.nccl.check.remark import Remark
+from ncclrun.nccl.check.words import (
     address_remarks,
     choice_remarks,
     functions_remarks,
@@ -19,7 +20,6 @@ from ncclrun.nccl.checkwords import (
     subnet_remarks,
     words_remarks,
 )
-from ncclrun.nccl.remark import Remark
 from ncclrun.nccl.values import TYPED, TYPED_SINCE, number
 from ncclrun.nccl.version import Version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ncclrun.nccl.catalogue.names import KNOWN
-from ncclrun.nccl.remark import Remark
+from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import as_read, number
 from ncclrun.nccl.version import Version
 
