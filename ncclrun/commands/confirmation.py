@@ -35,12 +35,18 @@ _NAMES = TypeAdapter(Names)
 
 
 class Confirmation:
-    """The questions that follow a choice; ``endpoints`` and ``settings`` by the places of the survey."""
+    """The questions that follow a choice; ``endpoints`` and ``settings`` by the places of the survey.
 
-    def __init__(self, survey: Survey, endpoints: Sequence[Endpoint], settings: Sequence[Settings]) -> None:
+    ``cluster`` is what names it on the command line.
+    """
+
+    def __init__(
+        self, survey: Survey, endpoints: Sequence[Endpoint], settings: Sequence[Settings], cluster: str
+    ) -> None:
         self._survey = survey
         self._endpoints = endpoints
         self._settings = settings
+        self._cluster = cluster
         self._paths: list[Path] = []
         self._asked: dict[int, Asked] = {}
         self._values: dict[int, NodeValues] = {}
@@ -190,4 +196,4 @@ class Confirmation:
             for problem in (*delivery_problems(self._settings[at], values), *setting_problems(values)):
                 self._find(at, problem)
         for text in differences([values for _, values in sorted(self._values.items())]):
-            yield Warn(text=text, fix="see who has what:  ncclrun nccl show CLUSTER")
+            yield Warn(text=text, fix=f"see who has what:  ncclrun nccl show {self._cluster}")

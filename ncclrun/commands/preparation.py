@@ -174,7 +174,7 @@ class Preparation:
         plan = self._plan(None, self._endpoints)
         yield from told(survey.participants, self._endpoints, (*choice.notes, *notes))
         settings = [self._settings(one, node) for one, node in zip(survey.participants, plan.nodes, strict=True)]
-        findings = yield from Confirmation(survey, self._endpoints, settings).events()
+        findings = yield from Confirmation(survey, self._endpoints, settings, self.cluster.source).events()
         survey.close()
         yield from self._give_up(survey)
         # What NCCL itself says of a variable tells more.

@@ -64,7 +64,7 @@ def settle(
     endpoints, notes = with_rdma(survey.participants, choice.endpoints, variables)
     yield from told(survey.participants, endpoints, (*choice.notes, *notes))
     settings = [settings_for(cluster, one, e, environ) for one, e in zip(survey.participants, endpoints, strict=True)]
-    findings = yield from Confirmation(survey, endpoints, settings).events()
+    findings = yield from Confirmation(survey, endpoints, settings, cluster.source).events()
     return Settled(endpoints=endpoints, findings=findings)
 
 

@@ -72,7 +72,7 @@ def _of_line(text: Linted, number: int | None, group: list[SettingFinding], colo
     shown = [masked(finding) for finding in group]
     secret = any(old.value != new.value for old, new in zip(group, shown, strict=True))
     first = shown[0]
-    setting = f"{first.name}={first.value}"
+    setting = f"{first.name}={first.value}" if first.value else first.name
     if number is None:
         parts = [f"  {one_line(setting)}\n" if first.name else ""]
     else:

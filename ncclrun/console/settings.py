@@ -126,7 +126,8 @@ def found_notes(events: Sequence[SettingFound]) -> list[Note]:
     for finding, nodes in sorted(groups.items(), key=lambda item: order.index(item[0].level)):
         who = f"{listed(nodes, NAMED)}: " if nodes else ""
         where = f"{at(finding.file, finding.line)}: " if finding.file else ""
-        notes.append(Note(finding.level, f"{who}{where}{finding.name}={value_text(finding.value)}: {finding.sees}"))
+        setting = f"{finding.name}={value_text(finding.value)}" if finding.value else finding.name
+        notes.append(Note(finding.level, f"{who}{where}{setting}: {finding.sees}"))
         if finding.fix:
             notes.append(Note("fix", finding.fix))
     return notes

@@ -92,9 +92,9 @@ def together_findings(settings: Sequence[Setting], version: Version | None) -> t
 def across_findings(nodes: Mapping[str, Mapping[str, str]]) -> tuple[SettingFinding, ...]:
     """What differs between nodes where it must not; node name -> its effective values.
 
-    One finding a variable: ``value`` is what each node has, ``file`` is empty.
+    One finding a variable: ``sees`` says who has what; ``file`` and ``value`` are empty, for there is not one of them.
     """
     return tuple(
-        SettingFinding(file="", line=None, name=name, value=values, level=level, id=kind, sees=sees, fix="")
-        for name, values, level, kind, sees in differences(nodes)
+        SettingFinding(file="", line=None, name=name, value="", level=level, id=kind, sees=sees, fix="")
+        for name, level, kind, sees in differences(nodes)
     )

@@ -10,8 +10,8 @@ from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import find
 from ncclrun.nccl.values import as_read
 
-Difference = tuple[str, str, Level, str, str]
-"""Name, what each node has, level, id, and what comes of it."""
+Difference = tuple[str, Level, str, str]
+"""Name, level, id, and who has what and what comes of it."""
 
 
 def differences(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[Difference]:
@@ -21,15 +21,14 @@ def differences(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[Difference]:
         if known is None or len(nodes) < 2:
             continue
         read = {node: as_read(known, values.get(name, "")) for node, values in nodes.items()}
-        shown = ", ".join(f"{node}: {values.get(name) or 'not set'}" for node, values in nodes.items())
         if known.same == "unique":
-            yield from _repeated(known, read, shown)
+            yield from _repeated(known, read)
         elif known.same in ("must", "should") and len(set(read.values())) > 1:
             why = (
                 "NCCL needs the same on all nodes" if known.same == "must" else "a job runs with the same on all nodes"
             )
             groups = _groups(nodes, read, name)
-            yield name, shown, "error" if known.same == "must" else "warning", "differs", f"{why}: {groups}"
+            yield name, "error" if known.same == "must" else "warning", "differs", f"{why}: {groups}"
 
 
 def _groups(nodes: Mapping[str, Mapping[str, str]], read: Mapping[str, str], name: str) -> str:
@@ -40,7 +39,11 @@ def _groups(nodes: Mapping[str, Mapping[str, str]], read: Mapping[str, str], nam
     return "; ".join(f"{nodes[those[0]].get(name) or 'not set'} on {listed(those)}" for those in groups.values())
 
 
-def _repeated(known: Known, read: Mapping[str, str], shown: str) -> Iterator[Difference]:
-    values = [value for value in read.values() if value]
-    if len(set(values)) < len(values):
-        yield known.name, shown, "error", "not_unique", "it tells hosts apart, and two of them have the same"
+def _repeated(known: Known, read: Mapping[str, str]) -> Iterator[Difference]:
+    holders: dict[str, list[str]] = {}
+    for node, value in read.items():
+        holders.setdefault(value, []).append(node)
+    for value, nodes in holders.items():
+        if value and len(nodes) > 1:
+            sees = f"it tells hosts apart, and {listed(nodes)} have the same: {value}"
+            yield known.name, "error", "not_unique", sees
