@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -75,6 +75,8 @@ class Change(ABC):
         try:
             yield from self._visit.events()
             if self._visit.lost:
+                silent = [Finding(r, p) for r, p in self._visit.lost.items() if r in self._visit.connected]
+                yield from findings_told(self._cluster.nodes, silent)
                 yield self._ended(
                     EXIT_UNREACHABLE, f"nothing was changed: no answer from {self._names(self._visit.lost)}"
                 )
@@ -88,10 +90,10 @@ class Change(ABC):
         except NcclrunError as error:
             yield from self._failed(error)
             return
-        changed = [rank for rank, wanted in self._wanted.items() if wanted.changed]
+        changed = {rank for rank, wanted in self._wanted.items() if wanted.changed}
         yield ConfCompared(
-            changed=tuple(self._cluster.nodes[rank].name for rank in sorted(changed)),
-            unchanged=tuple(self._cluster.nodes[rank].name for rank in sorted(set(self._wanted) - set(changed))),
+            changed=tuple(node.name for rank, node in enumerate(self._cluster.nodes) if rank in changed),
+            unchanged=tuple(node.name for rank, node in enumerate(self._cluster.nodes) if rank not in changed),
         )
         self.pending = bool(changed)
         if not changed:
@@ -108,8 +110,8 @@ class Change(ABC):
         try:
             yield from self._change()
         except NcclrunError as error:
-            yield from self._roll_back()
-            yield from self._failed(error)
+            unknown = yield from self._roll_back()
+            yield from self._failed(error, unknown)
 
     # --- what the commands differ in
 
@@ -124,7 +126,7 @@ class Change(ABC):
         """Asks whether the new files do what they are for; the nodes where they don't, told by events."""
 
     @abstractmethod
-    def _done(self, rank: int, path: str, changed: bool) -> Event: ...
+    def _done(self, rank: int, wanted: Wanted) -> Event: ...
 
     # --- the steps
 
@@ -138,37 +140,39 @@ class Change(ABC):
             failed = step()
             if failed:
                 yield from self._tell(failed)
-                yield from self._roll_back()
-                yield self._ended(exit_code_of(failed), f"nothing was changed: it failed on {self._names(failed)}")
+                unknown = yield from self._roll_back()
+                reason = f"nothing was changed: it failed on {self._names(failed)}"
+                yield self._ended(exit_code_of(failed), reason, unknown)
                 return
         against = yield from self._verify()
         self._control.check()
         if against:
-            yield from self._roll_back()
-            names = self._names(against)
-            yield self._ended(EXIT_NOT_STARTED, f"nothing was changed: NCCL would not do as planned on {names}")
+            unknown = yield from self._roll_back()
+            reason = f"nothing was changed: NCCL would not do as planned on {self._names(against)}"
+            yield self._ended(EXIT_NOT_STARTED, reason, unknown)
             return
         failed = self._files.finish()
         yield from self._tell(failed)
         for rank, wanted in sorted(self._wanted.items()):
             if self._files.shared.get(rank, rank) not in failed:
-                yield self._done(rank, wanted.look.file.path, wanted.changed)
+                yield self._done(rank, wanted)
         if failed:
             names = self._names(failed)
-            yield self._ended(exit_code_of(failed), f"not known whether it lasts on {names}: run the command again")
+            reason = f"done on the other nodes; not known whether it lasts on {names}: run this again"
+            yield self._ended(exit_code_of(failed), reason)
         else:
             yield self._ended(0, self._summary())
 
     @abstractmethod
     def _summary(self) -> str: ...
 
-    def _roll_back(self) -> Iterator[Event]:
-        """Puts back what was there, on all nodes that were told anything."""
+    def _roll_back(self) -> Generator[Event, None, set[int]]:
+        """Puts back what was there, on all nodes that were told anything; those of which it is not known."""
         if not self._files.staged:
-            return
+            return set()
         failed = self._files.roll_back()
-        for rank in sorted(self._files.staged - set(failed)):
-            if rank in self._files.committed and self._wanted[rank].changed:
+        for rank in sorted(self._files.touched - set(failed)):
+            if self._wanted[rank].changed:
                 node = self._cluster.nodes[rank]
                 yield ConfRolledBack(node=node.name, node_rank=rank, path=self._wanted[rank].look.file.path)
         for rank, error in sorted(failed.items()):
@@ -176,14 +180,15 @@ class Change(ABC):
                 node=self._cluster.nodes[rank].name,
                 text=f"it could not be told to put its file back ({error.message}), and does so by itself when its"
                 " connection ends; unless the host itself died, and then the file is the old or the new one, whole",
-                fix=f"when it answers again:  ncclrun nccl diff {self._cluster.source}",
+                fix=f"when it answers again:  {self.command('diff')}",
             )
+        return set(failed)
 
-    def _look(self) -> Generator[Event, None, dict[int, Look]]:
-        """Every node's file; those that can't be seen are told. Raises NcclrunError where there is one."""
+    def _look(self, ranks: Collection[int] | None = None) -> Generator[Event, None, dict[int, Look]]:
+        """The file of each node (of these nodes); those that can't be seen are told. Raises Told where there is one."""
         looks: dict[int, Look] = {}
         failed: dict[int, NcclrunError] = {}
-        for rank, answer in self._files.look():
+        for rank, answer in self._files.look(range(len(self._cluster.nodes)) if ranks is None else ranks):
             if isinstance(answer, NcclrunError):
                 failed[rank] = answer
             else:
@@ -191,9 +196,14 @@ class Change(ABC):
         yield from self._tell(failed)
         if failed:
             raise Told(exit_code_of(failed), f"nothing was changed: it failed on {self._names(failed)}")
-        return looks
+        return dict(sorted(looks.items()))
 
     # --- small things
+
+    def command(self, verb: str) -> str:
+        """What is to be typed to do something else with the same files."""
+        to = "" if self._cluster.nccl.deliver == self._deliver else f" --to {self._deliver}"
+        return f"ncclrun nccl {verb} {self._cluster.source}{to}"
 
     def _diff(self, rank: int, wanted: Wanted) -> ConfDiff:
         before, after = wanted.look.data, wanted.order.data
@@ -210,18 +220,21 @@ class Change(ABC):
             self._cluster.nodes, [Finding(rank, problem_of(e)) for rank, e in sorted(failed.items())]
         )
 
-    def _failed(self, error: NcclrunError) -> Iterator[Event]:
+    def _failed(self, error: NcclrunError, unknown: Collection[int] = ()) -> Iterator[Event]:
         if isinstance(error, Interrupted):
-            yield self._ended(EXIT_INTERRUPTED, "interrupted: nothing was changed")
+            yield self._ended(EXIT_INTERRUPTED, "interrupted: nothing was changed", unknown)
             return
         if not isinstance(error, Told):
             yield Failure(message=error.message, fix=error.fix, exit_code=error.exit_code)
-        yield self._ended(error.exit_code, error.message if isinstance(error, Told) else "nothing was changed")
+        reason = error.message if isinstance(error, Told) else "nothing was changed"
+        yield self._ended(error.exit_code, reason, unknown)
 
-    def _ended(self, code: int, reason: str) -> Ended:
+    def _ended(self, code: int, reason: str, unknown: Collection[int] = ()) -> Ended:
+        if unknown:
+            reason += f"; of {self._names(unknown)} that is not known yet"
         return Ended(run_id="", exit_code=code, reason=reason, seconds=time.monotonic() - self._began)
 
-    def _names(self, ranks: Mapping[int, object] | set[int]) -> str:
+    def _names(self, ranks: Collection[int]) -> str:
         return listed([self._cluster.nodes[rank].name for rank in sorted(ranks)])
 
 

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.commands.survey import Participant
-from ncclrun.model.errors import HostError, NcclrunError, NodeRefused, PlanError
+from ncclrun.model.errors import NcclrunError, NodeRefused, PlanError
 from ncclrun.model.settings import ConfFile
 from ncclrun.transport.fleet import for_all
-from ncclrun.transport.session import Session
+from ncclrun.transport.session import Session, refusal
 
 ASK_TIMEOUT = 60.0
 Deliver = Literal["user", "system"]
@@ -30,8 +30,12 @@ class Look:
     """``none``: nothing was ever pushed; ``edited``: somebody changed it since."""
     restores: bytes | None = None
     """What it was before the first push; None: there was no file, or nothing was pushed (``state``)."""
+    restorable: bool = False
+    """Whether that can be brought back; what is kept of it may be gone, or damaged."""
     backup: str = ""
     """Path of what is kept of it."""
+    refused: NodeRefused | None = None
+    """Why the file may not be changed as it lies there: a link, another user's, unreadable."""
 
     @property
     def data(self) -> bytes | None:
@@ -48,6 +52,8 @@ class Order:
     data: bytes | None
     original: bytes | None = None
     """What is somebody else's in the file as seen."""
+    mode: int | None = None
+    """Permission bits; None: as the file has, or 0644."""
     restore: bool = False
     """The original comes back; with ``keep_edits`` ``data`` takes its place."""
     keep_edits: bool = False
@@ -67,18 +73,24 @@ class ConfFiles:
         self._deliver = deliver
         self._push_id = push_id
         self._control = control
+        self.nccl = {one.node_rank: one.facts.python.nccl for one in nodes}
+        """The version by node_rank: it decides where ~/.nccl.conf is looked for."""
+        self.backups: dict[int, str] = {}
+        """Paths of what the files were before the first push, by node_rank; "" where there was none."""
         self.shared: dict[int, int] = {}
         """Nodes whose file is that of another node, by node_rank: one home, or one machine."""
         self.staged: set[int] = set()
+        self.touched: set[int] = set()
+        """Those that were told to commit, whatever they answered."""
         self.committed: set[int] = set()
 
-    def look(self) -> Iterator[tuple[int, Look | NcclrunError]]:
-        """Each node's file, as they come. Raises Interrupted."""
+    def look(self, ranks: Collection[int]) -> Iterator[tuple[int, Look | NcclrunError]]:
+        """These nodes' files, as they come. Raises Interrupted."""
 
         def question(rank: int, session: Session) -> Look:
             return _look(self._ask(rank, session, "conf_look"))
 
-        yield from self._everywhere(self._nodes, question)
+        yield from self._everywhere(ranks, question)
 
     def stage(self, orders: Mapping[int, Order]) -> dict[int, NcclrunError]:
         """Makes everything ready, so that little can fail afterwards; what failed, by node_rank. Raises Interrupted."""
@@ -89,9 +101,8 @@ class ConfFiles:
             if order.restore:
                 data = _sent(order.data) if order.keep_edits else None
                 return self._ask(rank, session, "conf_restore", keep_edits=order.keep_edits, data=data, **what)
-            return self._ask(
-                rank, session, "conf_stage", data=_sent(order.data), original=_sent(order.original), mode=None, **what
-            )
+            what |= {"data": _sent(order.data), "original": _sent(order.original), "mode": order.mode}
+            return self._ask(rank, session, "conf_stage", **what)
 
         failed = {}
         for rank, answer in self._everywhere(orders, question):
@@ -101,6 +112,7 @@ class ConfFiles:
                 failed[rank] = answer
             else:
                 self.staged.add(rank)
+                self.backups[rank] = answer["backup"]
         for rank, other in self.shared.items():
             if orders[rank] != orders[other]:
                 failed[rank] = self._one_file_for_two(rank, other)
@@ -108,6 +120,7 @@ class ConfFiles:
 
     def commit(self) -> dict[int, NcclrunError]:
         """Puts the new files in place; what failed. Raises Interrupted."""
+        self.touched |= self.staged
         return self._step("conf_commit", self.staged, self.committed.add)
 
     def finish(self) -> dict[int, NcclrunError]:
@@ -145,8 +158,8 @@ class ConfFiles:
         self._control.check()
 
     def _ask(self, rank: int, session: Session, what: str, **args: Any) -> dict[str, Any]:
-        nccl = self._nodes[rank].facts.python.nccl
-        return session.call(what, timeout=ASK_TIMEOUT, deliver=self._deliver, nccl=nccl, path=None, **args)
+        which = {"deliver": self._deliver, "nccl": self.nccl[rank]}
+        return session.call(what, b"", ASK_TIMEOUT, path=None, **which, **args)
 
     def _is_ours(self, refused: NodeRefused) -> bool:
         return refused.code == "busy" and refused.details.get("push_id") == self._push_id
@@ -154,7 +167,7 @@ class ConfFiles:
     def _one_file_for_two(self, rank: int, other: int) -> PlanError:
         one, two = self._nodes[other].node.name, self._nodes[rank].node.name
         return PlanError(
-            f"{one} and {two} share one file and need different settings in it: their interfaces have different names",
+            f"{one} and {two} share one file, and need different settings in it",
             fix="write  nccl: {deliver: file}  in the cluster file: then each run has its own",
             nodes=(one, two),
         )
@@ -164,7 +177,10 @@ def _look(answer: Mapping[str, Any]) -> Look:
     restores, record = answer.get("restores"), answer.get("record") or {}
     kept = None if restores is None or restores.get("data") is None else base64.b64decode(restores["data"])
     backup = (record.get("original") or {}).get("backup") or ""
-    return Look(read_answer(_FILE, answer["file"]), answer["state"], kept, backup)
+    refused = refusal("conf_look", {"error": answer["refused"]}) if answer["refused"] else None
+    return Look(
+        read_answer(_FILE, answer["file"]), answer["state"], kept, restores is not None, backup=backup, refused=refused
+    )
 
 
 def _sent(data: bytes | None) -> str | None:
@@ -174,8 +190,3 @@ def _sent(data: bytes | None) -> str | None:
 def _undone(error: NcclrunError) -> bool:
     """Whether the node has said that nothing is staged there any more: it has put things back by itself."""
     return isinstance(error, NodeRefused) and error.code == "not_staged"
-
-
-def is_lost(error: NcclrunError) -> bool:
-    """Whether nobody knows what became of the node's file."""
-    return isinstance(error, HostError)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import HostError, NcclrunError
+from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
 from ncclrun.model.events import Event, Problem, Refused, Warn
 
 
@@ -20,8 +20,12 @@ class Finding:
 
 def problem_of(error: NcclrunError) -> Problem:
     """What a node failed with, as a problem of its row."""
-    reason = error.reason if isinstance(error, HostError) else "refused"
-    return Problem(code=reason, message=error.message, fix=error.fix)
+    code = "refused"
+    if isinstance(error, HostError):
+        code = error.reason
+    elif isinstance(error, NodeRefused):
+        code = error.code
+    return Problem(code=code, message=error.message, fix=error.fix)
 
 
 def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterator[Event]:

@@ -8,9 +8,13 @@ from ncclrun.commands.confchange import Change, Wanted
 from ncclrun.commands.conffiles import Deliver, Look, Order
 from ncclrun.commands.control import Control
 from ncclrun.model.cluster import ClusterSpec
-from ncclrun.model.events import Event, Refused
+from ncclrun.model.errors import NcclrunError, NodeRefused
+from ncclrun.model.events import Event
 from ncclrun.model.settingevents import ConfRestored
 from ncclrun.nccl import block
+from ncclrun.nccl.version import HOME_BY_VARIABLE_SINCE as HOME
+from ncclrun.nccl.version import NAMED_CONF_SINCE as PASSWD
+from ncclrun.nccl.version import shown
 from ncclrun.transport.base import Transport
 
 
@@ -37,43 +41,84 @@ class Restore(Change):
 
     def _plan(self) -> Generator[Event, None, set[int]]:
         looks = yield from self._look()
-        refused = set()
+        looks |= yield from self._look_in_the_other_home(looks)
+        errors: dict[int, NcclrunError] = {}
         for rank, look in looks.items():
-            if look.state == "none":
+            try:
+                order = self._order(look, f"{look.file.path} on {self._cluster.nodes[rank].name}")
+            except NcclrunError as error:
+                errors[rank] = error
                 continue
-            if look.state == "edited" and not self._keep_edits:
-                refused.add(rank)
-                yield self._refusal(rank, look)
-            self._wanted[rank] = Wanted(look, self._order(rank, look), changed=True)
-        return refused
+            if order is not None:
+                self._wanted[rank] = Wanted(look, order, changed=True)
+        yield from self._tell(errors)
+        return set(errors)
 
-    def _order(self, rank: int, look: Look) -> Order:
+    def _look_in_the_other_home(self, looks: Mapping[int, Look]) -> Generator[Event, None, dict[int, Look]]:
+        """What was pushed when the node had an NCCL that looks in the other of two homes."""
+        none = [rank for rank, look in looks.items() if len(look.file.roles) == 1 and _is_nothing(look)]
+        if self._deliver != "user" or not none:
+            return {}
+        told = dict(self._files.nccl)
+        for rank in none:
+            self._files.nccl[rank] = shown(PASSWD if "home" in looks[rank].file.roles else HOME)
+        other = yield from self._look(none)
+        found = {rank: look for rank, look in other.items() if not _is_nothing(look)}
+        self._files.nccl |= {rank: told[rank] for rank in none if rank not in found}
+        return found
+
+    def _order(self, look: Look, where: str) -> Order | None:
+        """None where there is nothing to undo. Raises NcclrunError for what may not be undone."""
+        if _is_nothing(look):
+            return None
+        if look.refused is not None:
+            raise look.refused
         seen = look.file.sha256 or None
-        if look.state != "edited" or not self._keep_edits or look.data is None:
-            return Order(expect=seen, data=look.restores, restore=True)
-        rest = block.take(look.data, f"{look.file.path} on {self._cluster.nodes[rank].name}")
-        return Order(expect=seen, data=rest, restore=True, keep_edits=True)
-
-    def _refusal(self, rank: int, look: Look) -> Refused:
-        name, path = self._cluster.nodes[rank].name, look.file.path
-        return Refused(
-            node=name,
-            node_rank=rank,
-            code="edited",
-            message=f"somebody has edited {path} since it was pushed: to bring back the old file would lose that"
-            f" (it is kept in {look.backup})"
-            if look.backup
-            else f"somebody has edited {path} since it was pushed, and before that there was no such file",
-            fix=f"to take only our lines out:  ncclrun nccl restore {self._cluster.source} --keep-edits",
+        by_block = look.state == "none" or (
+            self._keep_edits and (look.state == "edited" or (look.state == "ours" and not look.restorable))
         )
+        if by_block:
+            rest = None if look.data is None else block.take(look.data, where)
+            # What holds our lines alone was made by us, as far as anybody knows.
+            is_ours = not rest and look.restores is None
+            return Order(expect=seen, data=None if is_ours else rest, restore=True, keep_edits=True)
+        if look.state == "edited":
+            raise self._edited(look)
+        if look.state == "ours" and not look.restorable:
+            raise self._gone(look)
+        return Order(expect=seen, data=look.restores, restore=True)
+
+    def _edited(self, look: Look) -> NodeRefused:
+        path, what = look.file.path, "removed" if look.data is None else "edited"
+        before = f"the file before it is kept in {look.backup}" if look.backup else "before it there was no such file"
+        fix = f"to {'leave it so' if look.data is None else 'take only our lines out'}:  {self._keeping()}"
+        return NodeRefused("edited", f"somebody has {what} {path} since the push ({before})", fix=fix)
+
+    def _gone(self, look: Look) -> NodeRefused:
+        message = f"what {look.file.path} was before the first push can't be brought back: {look.backup} is gone, or"
+        fix = f"to take only our lines out:  {self._keeping()}"
+        return NodeRefused("no_backup", f"{message} is not what was kept", fix=fix)
+
+    def _keeping(self) -> str:
+        return f"{self.command('restore')} --keep-edits"
 
     def _verify(self) -> Generator[Event, None, set[int]]:
         yield from ()
         return set()
 
-    def _done(self, rank: int, path: str, changed: bool) -> Event:
-        name, removed = self._cluster.nodes[rank].name, self._wanted[rank].order.data is None
-        return ConfRestored(node=name, node_rank=rank, path=path, changed=changed, removed=removed)
+    def _done(self, rank: int, wanted: Wanted) -> Event:
+        return ConfRestored(
+            node=self._cluster.nodes[rank].name,
+            node_rank=rank,
+            path=wanted.look.file.path,
+            changed=wanted.changed,
+            removed=wanted.order.data is None,
+        )
 
     def _summary(self) -> str:
         return "the conf files are as they were before the first push"
+
+
+def _is_nothing(look: Look) -> bool:
+    """Whether nothing of ours is there: no record, and no block of lines (which a copied disk may have brought)."""
+    return look.state == "none" and (look.data is None or block.settings(look.data) is None)

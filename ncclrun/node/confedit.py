@@ -54,6 +54,8 @@ class Staged:
     """Of the file to be; None: no file."""
     restore: bool
     unchanged: bool = False
+    backup: str = ""
+    """Path of what the file was before the first push."""
     committed: bool = False
     made: list[Path] = field(default_factory=list)
     """What a rollback removes."""
@@ -95,11 +97,11 @@ class Edit:
         """Makes ready what was there before the first push; refuses with `edited` what was changed since."""
         with self._staging(order, None, restore=True) as staged:
             record, seen = self._kept.read_record(), staged.seen
-            if record is None:
-                raise Refusal("nothing", f"nothing was ever pushed to {self._kept.file}")
             if order.keep_edits:
                 staged.sha256 = digest(order.data)
                 staged.unchanged = staged.sha256 == seen.sha256
+            elif record is None:
+                raise Refusal("nothing", f"nothing was ever pushed to {self._kept.file}")
             else:
                 staged.sha256 = record["original"] and record["original"]["sha256"]
                 staged.unchanged = staged.sha256 == seen.sha256
@@ -109,7 +111,7 @@ class Edit:
                 self._expect(order.expect, seen)
                 if order.keep_edits and order.data is not None:
                     write(self._kept.new, order.data, seen.mode, seen.status)
-                elif not order.keep_edits and self._kept.original(record) is not None:
+                elif record is not None and not order.keep_edits and self._kept.original(record) is not None:
                     keep(self._kept.backup(record["original"]["sha256"]), self._kept.new)
                 self._hold(staged)
         return self._answer()
@@ -122,7 +124,7 @@ class Edit:
         with told(self._kept.file):
             if not self._kept.directory.is_dir():
                 raise Refusal("no_directory", f"there is no directory {self._kept.directory}", "make it")
-            lock = conflock.Lock(self._kept.lock, order.who)
+            lock = conflock.Lock(self._kept.lock, self._kept.file, order.who)
             try:
                 seen = see(self._kept.file)
                 self._staged = Staged(lock, seen, sha256, restore)
@@ -146,7 +148,9 @@ class Edit:
 
     def _answer(self) -> dict[str, Any]:
         assert self._staged is not None
-        return {"path": str(self._kept.file), "unchanged": self._staged.unchanged, "sha256": self._staged.sha256}
+        staged = self._staged
+        about = {"unchanged": staged.unchanged, "sha256": staged.sha256, "backup": staged.backup}
+        return {"path": str(self._kept.file), **about}
 
     # --- the original
 
@@ -154,6 +158,7 @@ class Edit:
         """Says what is ours before it is in place: whoever comes after a crash knows it."""
         before = self._kept.read_record()
         original = self._original(order, staged, before)
+        staged.backup = str(self._kept.backup(original["sha256"])) if original is not None else ""
         written = [sha for sha in before["written"] if sha != staged.sha256] if before is not None else []
         if before is None:
             staged.made.append(self._kept.record)
@@ -265,8 +270,8 @@ def _edited(path: Path, seen: Seen) -> Refusal:
     return Refusal("edited", f"{path} was changed by somebody since it was pushed", fix, _now(seen))
 
 
-def look(path: Path, roles: list[str]) -> dict[str, Any]:
-    """The answer to `conf_look`: changes nothing."""
+def look(path: Path, roles: list[str], uid: int | None = None) -> dict[str, Any]:
+    """The answer to `conf_look`: changes nothing. ``uid``: who would change the file, if not we."""
     kept = Kept(path)
     with told(path):
         record, file = kept.read_record(), conffiles.look(path, roles)
@@ -285,4 +290,10 @@ def look(path: Path, roles: list[str]) -> dict[str, Any]:
                 data = kept.original(record)
                 answer["restores"] = {"data": None if data is None else b64encode(data).decode("ascii")}
         answer["holder"] = conflock.holder(kept.lock)
+    answer["refused"] = None
+    try:
+        with told(path):
+            see(path, uid)
+    except Refusal as refusal:
+        answer["refused"] = refusal.as_json()
     return answer

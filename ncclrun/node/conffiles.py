@@ -37,7 +37,12 @@ def content(path: Path, most: int) -> tuple[bytes, os.stat_result]:
 
 def _check_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise NoFile(0, KINDS.get(stat.S_IFMT(status.st_mode), "no file"))
+        raise NoFile(0, kind(status))
+
+
+def kind(status: os.stat_result) -> str:
+    """What lies there, in words, where it is no regular file."""
+    return KINDS.get(stat.S_IFMT(status.st_mode), "something else")
 
 
 def owner(uid: int) -> str:

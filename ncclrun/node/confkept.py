@@ -43,24 +43,33 @@ class Seen(NamedTuple):
         return NEW_MODE if self.status is None else stat.S_IMODE(self.status.st_mode)
 
 
-def see(path: Path) -> Seen:
-    """A file that we may replace, or none; refuses what is another's or no plain file. Raises OSError."""
+def see(path: Path, uid: int | None = None) -> Seen:
+    """A file that we may replace, or none; refuses what is another's or no plain file. Raises OSError.
+
+    ``uid``: whose it may be; ours if left out.
+    """
+    own = os.geteuid() if uid is None else uid
     try:
         status = path.lstat()
     except FileNotFoundError:
         return Seen(None, None)
     if stat.S_ISLNK(status.st_mode):
         target = os.readlink(path)
-        fix = f"remove the link, or write what is wanted into {target} yourself"
-        raise Refusal("symlink", f"{path} is a link (to {target}): it would be cut", fix)
+        fix = f"put the file itself there:  cp --remove-destination {target} {path}   (or, for none:  rm {path})"
+        raise Refusal("symlink", f"{path} is a link to {target}, which would be cut", fix)
     if not stat.S_ISREG(status.st_mode):
-        raise Refusal("not_regular", f"{path} is no plain file", f"ls -ld {path}")
-    if status.st_uid != os.geteuid():
-        whose = conffiles.owner(status.st_uid)
-        raise Refusal("owner", f"{path} belongs to {whose}, not to {conffiles.owner(os.geteuid())}", f"ls -l {path}")
-    data, status = conffiles.content(path, conffiles.MOST_BYTES + 1)
+        what = conffiles.kind(status)
+        raise Refusal("not_regular", f"{path} is {what} and no file", f"move it away:  mv {path} {path}.away")
+    if status.st_uid != own:
+        whose, ours = conffiles.owner(status.st_uid), conffiles.owner(own)
+        raise Refusal("owner", f"{path} belongs to {whose}, not to {ours}", f"sudo chown {ours} {path}")
+    try:
+        data, status = conffiles.content(path, conffiles.MOST_BYTES + 1)
+    except PermissionError as error:
+        raise Refusal("unreadable", f"{path} can't be read by {conffiles.owner(own)}", f"chmod u+r {path}") from error
     if len(data) > conffiles.MOST_BYTES:
-        raise Refusal("too_long", f"{path} is longer than {conffiles.MOST_BYTES >> 10} KiB", f"ls -l {path}")
+        fix = f"see what fills it:  less {path}"
+        raise Refusal("too_long", f"{path} is longer than {conffiles.MOST_BYTES >> 10} KiB", fix)
     return Seen(data, status)
 
 

@@ -48,10 +48,14 @@ def holder(path: Path) -> dict[str, Any] | None:
 
 
 class Lock:
-    """The lock at ``path``, held from the call on that makes it; refuses with `busy`. Raises OSError."""
+    """The lock at ``path`` for changing ``file``, held from the call on that makes it; refuses with `busy`.
 
-    def __init__(self, path: Path, who: dict[str, Any]) -> None:
+    Raises OSError.
+    """
+
+    def __init__(self, path: Path, file: Path, who: dict[str, Any]) -> None:
         self._path = path
+        self._file = file
         self._fd = self._take()
         try:
             os.fchmod(self._fd, 0o644)
@@ -76,7 +80,7 @@ class Lock:
                 raise
             os.close(fd)
             time.sleep(PAUSE_SECONDS)
-        raise _busy(self._path, said)
+        raise _busy(self._file, said)
 
     def _locked(self, fd: int) -> bool:
         try:
@@ -103,6 +107,9 @@ class Lock:
             os.close(self._fd)
 
 
-def _busy(path: Path, said: dict[str, Any]) -> Refusal:
-    who = f"{said.get('user')} on {said.get('host')} (push {said.get('push_id')})" if said else "somebody"
-    return Refusal("busy", f"{who} is changing the file of {path} now", "try again when that is done", said)
+def _busy(file: Path, said: dict[str, Any]) -> Refusal:
+    who = f"{said.get('user')} on {said.get('host')} (push {said.get('push_id')})" if said else "somebody else"
+    since = time.strftime(" since %H:%M:%S", time.localtime(said["at"])) if "at" in said else ""
+    # A node that is cut off from its controller lets go of it after a minute.
+    fix = "wait until that is done, at most a minute where its ncclrun has died, and run this again"
+    return Refusal("busy", f"{who} is changing {file}{since}", fix, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -52,6 +53,8 @@ class Child:
         self._path = path
         self._root = root
         self.busy = False
+        self.then: Callable[[], None] | None = None
+        """A rollback that came while it was at work."""
         sudo = commands.locate("sudo") if root else ""
         if sudo is None:
             raise _no_sudo(path, "there is no sudo")
@@ -188,8 +191,9 @@ def _look(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     path, roles, root = _which(request)
 
     def work() -> dict[str, Any]:
-        answer = confedit.look(path, roles)
-        if root and answer["file"]["error"] == os.strerror(13):  # EACCES
+        answer = confedit.look(path, roles, 0 if root else None)
+        closed = answer["file"]["error"] == os.strerror(errno.EACCES)
+        if root and (closed or (answer["record"] is not None and answer["restores"] is None)):
             child = Child(path, root=True)
             try:
                 return child.ask({"do": "look", "roles": roles}, first=True)
@@ -223,6 +227,9 @@ def _go_on(do: str) -> Callable[[Server, dict[str, Any], bytes, Reply], None]:
                 reply({"ok": True, "path": str(path), "rolled_back": False})
                 return
             raise Refusal("not_staged", f"nothing is staged for {path} (any more)", "run the command again")
+        if child.busy and do == "rollback":
+            child.then = lambda: handler(server, request, body, reply)
+            return
         if child.busy:
             raise Refusal("bad_request", f"{path} is being worked on: wait for the answer")
         _forward(server, path, {"do": do}, reply, last=do != "commit")
@@ -243,6 +250,9 @@ def _forward(
         if last or not answer["ok"]:
             server.conf_children.drop(path)
         reply(answer)
+        then, child.then = child.then, None
+        if then is not None:
+            then()
 
     server.tasks.spawn(lambda: child.ask(request, first=first), done, SECONDS, child.descriptors)
 

@@ -60,6 +60,7 @@ class TestAPush:
             "path": str(place.file),
             "unchanged": False,
             "sha256": digest(OURS),
+            "backup": str(place.directory / f".nccl.conf.ncclrun-{(digest(THEIRS) or '')[:8]}"),
         }
         assert place.state() == before
         edit.commit()

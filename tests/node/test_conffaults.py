@@ -180,7 +180,7 @@ def test_a_call_that_fails_is_a_refusal_and_everything_is_as_before(
         before, beside = place.state(), place.beside()
         with pytest.raises(Refusal) as refused, Watch(at, fail):
             case.do(place)
-        assert refused.value.code in (code, "no_lock")
+        assert refused.value.code in (code, "no_lock", *(["unreadable"] if number == errno.EACCES else []))
         if place.state() == before:
             # The lock's own file is what may be left, where it could not be removed.
             assert {name: data for name, data in place.beside().items() if not name.endswith(".lock")} == beside
