@@ -10,7 +10,9 @@ from itertools import groupby
 from ncclrun.model.settings import Setting, SettingFinding
 from ncclrun.nccl import slipwords, verdicts
 from ncclrun.nccl.check.findings import together_findings
-from ncclrun.nccl.dump import Found, read, rewritten
+from ncclrun.nccl.dump import read
+from ncclrun.nccl.found import ConfLines, Found, rewritten
+from ncclrun.nccl.lint import lint_conf
 from ncclrun.nccl.slips import FAMILY, value_slips
 from ncclrun.nccl.version import Version
 
@@ -20,8 +22,10 @@ def lint_dump(text: str, version: Version | None, file: str) -> tuple[SettingFin
 
     ``fix`` is the line of the text as it should be. Variables of other programs are not looked at.
     """
-    found = read(text)
-    findings = [
+    dump = read(text)
+    found = dump.settings
+    findings = [finding for conf in dump.confs for finding in _conf(conf, version, file)]
+    findings += [
         finding for _, group in groupby(found, lambda one: one.line) for finding in _line(list(group), version, file)
     ]
     # What stands last counts, in a script as in a dump.
@@ -36,6 +40,17 @@ def lint_environment(variables: Mapping[str, str], version: Version | None, plac
     return lint_dump("\0".join([*entries, ""]), version, place)
 
 
+def _conf(conf: ConfLines, version: Version | None, file: str) -> list[SettingFinding]:
+    """Of a conf file that the text writes."""
+    data = "\n".join([line for _, _, line in conf.lines] + [""]).encode("utf-8", "surrogateescape")
+    findings = []
+    for finding in lint_conf(data, version, file):
+        number, text, line = conf.lines[(finding.line or 1) - 1]
+        fix = text.replace(line, finding.fix).strip() if "\n" not in finding.fix and line in text else finding.fix
+        findings.append(replace(finding, line=number, fix=fix if finding.fix else ""))
+    return findings
+
+
 def _line(group: Sequence[Found], version: Version | None, file: str) -> list[SettingFinding]:
     """Of what stands on one line, or of all where there are no lines."""
     if group[0].line is None and len(group) > 1:
@@ -45,9 +60,10 @@ def _line(group: Sequence[Found], version: Version | None, file: str) -> list[Se
     for one in group:
         own, name, value = _one(one, version, file)
         findings += own
-        if (name, value) != (one.name, one.value):
+        if one.spaced or (name, value) != (one.name, one.value):
             changes.append((one, name, value))
-    fix = rewritten(changes).strip() if changes else ""
+    fix = rewritten(changes) if changes else ""
+    fix = "" if fix == group[0].text else fix.strip()  # the same: the name stands on another line
     return [replace(finding, fix=fix if finding.fix else "") for finding in findings]
 
 
@@ -59,6 +75,19 @@ def _one(one: Found, version: Version | None, file: str) -> tuple[list[SettingFi
         return [replace(finding, fix="") for finding in found], one.name, one.value
     slipped: list[SettingFinding] = []
     name, value = one.name, one.value
+    if one.spaced:
+        slipped.append(
+            SettingFinding(
+                file=file,
+                line=one.line,
+                name=name,
+                value=value,
+                level="error",
+                id="blank_around_equals",
+                sees=f"a shell wants no blanks around =: {name} is not set to this",
+                fix=".",
+            )
+        )
     if one.style in ("raw", "item"):  # a shell takes quotes and comments away
         slips, value = value_slips(one.value)
         for slip in slips:

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncclrun.nccl.dump import Found, is_environment, read, rewritten
+from ncclrun.nccl.dump import is_environment, read
+from ncclrun.nccl.found import Found, rewritten
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
-    return [(found.name, found.value) for found in read(text)]
+    return [(found.name, found.value) for found in read(text).settings]
 
 
 class TestAnEnvironment:
@@ -25,7 +26,7 @@ class TestAnEnvironment:
         assert not is_environment("NCCL_DEBUG=INFO\n")
 
     def test_of_a_process_has_no_lines(self) -> None:
-        found = read("PATH=/bin\0NCCL_DEBUG=INFO\0TORCH_X=a\nb\0")
+        found = read("PATH=/bin\0NCCL_DEBUG=INFO\0TORCH_X=a\nb\0").settings
         assert [(one.name, one.value, one.line) for one in found] == [
             ("NCCL_DEBUG", "INFO", None),
             ("TORCH_X", "a\nb", None),
@@ -36,6 +37,7 @@ SETS = [
     ("export NCCL_DEBUG=INFO", "INFO"),
     ("  export NCCL_DEBUG='INFO'  # why", "INFO"),
     ('declare -x NCCL_DEBUG="INFO"', "INFO"),
+    ('bash -c "NCCL_DEBUG=INFO python train.py"', "INFO"),
     ("export OMP_NUM_THREADS=8 NCCL_DEBUG=INFO", "INFO"),
     ("NCCL_DEBUG=INFO python train.py --x=1", "INFO"),
     ("A=1 NCCL_DEBUG=INFO srun python train.py", "INFO"),
@@ -78,7 +80,6 @@ PASSED_OVER = [
     "echo NCCL_DEBUG=INFO",
     'echo "NCCL_DEBUG=INFO"',
     "grep NCCL_DEBUG=INFO log",
-    'bash -c "NCCL_DEBUG=INFO python train.py"',
     "mpirun -x NCCL_DEBUG ./a",
     'if [ "$NCCL_DEBUG" = INFO ]; then',
     "- name: NCCL_DEBUG\n  valueFrom: {configMapKeyRef: {name: x}}",
@@ -107,11 +108,11 @@ def test_what_sets_nothing_is_passed_over(text: str) -> None:
     ],
 )
 def test_a_value_that_is_made_elsewhere_is_not_certain(text: str) -> None:
-    assert [(one.name, one.certain) for one in read(text)] == [("NCCL_X", False)]
+    assert [(one.name, one.certain) for one in read(text).settings] == [("NCCL_X", False)]
 
 
 def test_quotes_keep_a_dollar_from_the_shell() -> None:
-    (found,) = read("export NCCL_X='$IF'")
+    (found,) = read("export NCCL_X='$IF'").settings
     assert (found.value, found.certain) == ("$IF", True)
 
 
@@ -129,17 +130,17 @@ class TestARewrittenLine:
         ],
     )
     def test_keeps_all_but_the_value(self, text: str, after: str) -> None:
-        (found,) = read(text)
+        (found,) = read(text).settings
         assert rewritten([(found, "NCCL_X", "1")]) == after
 
     def test_has_all_changes_and_new_names(self) -> None:
-        one, two = read("export NCCL_A=1 NCCL_B='2'")
+        one, two = read("export NCCL_A=1 NCCL_B='2'").settings
         line = rewritten([(one, "NCCL_C", "x y"), (two, "NCCL_B", "3")])
         assert line == "export NCCL_C='x y' NCCL_B='3'"
 
 
 @given(st.text(alphabet="NCL_X=:\"'$#-{}[]`\\ \n\t\0e,;ax", max_size=40).map(lambda text: text.replace("X", "NCCL_X")))
 def test_any_text_can_be_read_and_each_value_stands_where_it_is_said_to(text: str) -> None:
-    for found in read(text):
+    for found in read(text).settings:
         assert isinstance(found, Found)
         assert 0 <= found.start <= found.end <= len(found.text)

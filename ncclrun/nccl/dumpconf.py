@@ -1,0 +1,69 @@
+"""Conf files that a script writes: here-documents, `echo … >> /etc/nccl.conf`, and lines for a start-up file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ncclrun.nccl.found import ConfLines
+
+_HERE = re.compile(r"<<(?P<dash>-?)\s*(?P<quote>[\"'\\]?)(?P<end>\w+)(?:[\"'])?")
+_INTO_CONF = re.compile(r"(?:>>?|\btee\b[^|;&]*?)\s*[\"']?[^\s\"'|;&<>]*(?:nccl\.conf|\$\{?NCCL_CONF_FILE\}?)\b")
+_ECHO = re.compile(
+    r"\b(?P<how>echo|printf)\s+(?:-[neE]+\s+)*(?P<text>\"(?:[^\"\\$`]|\\n)*\"|'[^']*'|[^\"'|;&<>$`\\#]*?)"
+    r"\s*(?:1?>>?|\|\s*(?:sudo\s+(?:-\w+\s+)*)?tee\s+(?:-\w+\s+)*)\s*[\"']?(?P<path>[^\s\"'|;&<>]+)"
+)
+STARTUP = re.compile(r"(?:rc|profile|environment|\.env|\.sh|/env)$")
+"""Files that a shell or a login reads."""
+
+
+def here_documents(lines: Sequence[str]) -> tuple[list[ConfLines], set[int]]:
+    """Those that become a conf file, and the numbers of all their lines, from 1."""
+    found: list[ConfLines] = []
+    taken: set[int] = set()
+    number = 0
+    while number < len(lines):
+        number += 1
+        line = lines[number - 1]
+        here = _HERE.search(line) if "<<" in line and _INTO_CONF.search(line) else None
+        if here is None:
+            continue
+        last = next((n for n in range(number, len(lines)) if lines[n].strip() == here["end"]), None)
+        if last is None:
+            continue
+        # In YAML everything stands deeper, the word that ends it, too.
+        indent = 0 if here["dash"] else len(lines[last]) - len(lines[last].lstrip())
+        body = [(n + 1, lines[n], _conf_line(lines[n], indent, here)) for n in range(number, last)]
+        found.append(ConfLines(tuple(body)))
+        taken.update(range(number + 1, last + 2))
+        number = last + 1
+    return found, taken
+
+
+def _conf_line(line: str, indent: int, here: re.Match[str]) -> str:
+    """As it arrives in the file; a line that the shell fills in is not judged, so it becomes a comment."""
+    line = line.lstrip("\t") if here["dash"] else line[indent:] if not line[:indent].strip() else line
+    return "#" if not here["quote"] and re.search(r"[$`\\]", line) else line
+
+
+def echoed(number: int, line: str) -> ConfLines | None:
+    """What `echo` or `printf` adds to a conf file; None where it does not."""
+    match = _ECHO.search(line)
+    if match is None or not re.search(r"nccl\.conf$", match["path"]):
+        return None
+    return ConfLines(tuple((number, line, text) for text in _said(match["text"]).split("\\n") if text))
+
+
+def for_startup(line: str) -> tuple[int, int] | None:
+    """Where on a line the text stands that `echo` adds to a file of a shell; None where it does not."""
+    match = _ECHO.search(line)
+    if match is None or not STARTUP.search(match["path"]):
+        return None
+    quoted = match["text"][:1] in ("'", '"')
+    return match.start("text") + quoted, match.end("text") - quoted
+
+
+def _said(text: str) -> str:
+    if text[:1] in ("'", '"'):
+        return text[1:-1]
+    return " ".join(text.split())
