@@ -31,8 +31,17 @@ _QUOTED_ITEM = re.compile(rf"(?P<quote>[\"'])(?P<name>{UPPER})=(?P<value>(?:\\.|
 
 def code_line(number: int, line: str) -> Iterator[Found]:
     """Of a line all keys with their literals, and what a program puts into its environment."""
+    return _literals(_KEY, number, line)
+
+
+def pairs_of_code(number: int, line: str) -> Iterator[Found]:
+    """Of a line all pairs as `{"name": "NCCL_DEBUG", "value": "INFO"}`."""
+    return _literals(_PAIR, number, line)
+
+
+def _literals(pattern: re.Pattern[str], number: int, line: str) -> Iterator[Found]:
     at = 0
-    while match := _KEY.search(line, at) or _PAIR.search(line, at):
+    while match := pattern.search(line, at):
         at = match.start("rest")
         if match["sign"].strip() == "," and not _SETS.search(line[: match.start()]):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ncclrun.nccl.dumpcode import TEMPLATE, UPPER, code_line, judged, quoted_items
+from ncclrun.nccl.dumpcode import TEMPLATE, UPPER, code_line, judged, pairs_of_code, quoted_items
 from ncclrun.nccl.dumpconf import echoed, for_startup, here_documents
 from ncclrun.nccl.dumpshell import Shell
 from ncclrun.nccl.found import Entry, Found
@@ -42,6 +42,10 @@ def read_lines(lines: Sequence[str]) -> Iterator[Entry]:
     shell, pair = Shell(), ""
     for number, line in enumerate(lines, 1):
         if number in taken or (line.lstrip().startswith("#") and not line.startswith(_DIRECTIVES)):
+            continue
+        paired = list(pairs_of_code(number, line))
+        if paired:
+            yield from paired
             continue
         if named := _NAME_OF_PAIR.fullmatch(line):
             pair = named["name"]

@@ -73,6 +73,8 @@ class Shell:
                 return
             if text[at : at + 1] in ("'", '"') and text[at : at + 1] != self._quote:
                 continue  # a later line closes this one
+            if word.endswith("=") and text[at : at + 1] == "(":
+                continue  # a list of bash's
             yield from self._word(word, number, line, start, at)
             if word not in _OPENS:
                 self._command.append(word)
