@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 
 from ncclrun.commands.conffiles import ConfFiles, Deliver, Look, Order
@@ -20,6 +19,7 @@ from ncclrun.model.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOT_STARTED,
     EXIT_UNREACHABLE,
+    HostError,
     NcclrunError,
 )
 from ncclrun.model.events import Ended, Event, Failure, Warn
@@ -132,25 +132,15 @@ class Change(ABC):
 
     def _change(self) -> Iterator[Event]:
         orders = {rank: wanted.order for rank, wanted in self._wanted.items()}
-        steps: tuple[Callable[[], dict[int, NcclrunError]], ...] = (
-            partial(self._files.stage, orders),
-            self._files.commit,
-        )
-        for step in steps:
-            failed = step()
-            if failed:
-                yield from self._tell(failed)
-                unknown = yield from self._roll_back()
-                reason = f"nothing was changed: it failed on {self._names(failed)}"
-                yield self._ended(exit_code_of(failed), reason, unknown)
-                return
+        yield from self._failing(self._files.stage(orders))
+        yield from self._failing(self._files.commit())
         against = yield from self._verify()
         self._control.check()
         if against:
-            unknown = yield from self._roll_back()
-            reason = f"nothing was changed: NCCL would not do as planned on {self._names(against)}"
-            yield self._ended(EXIT_NOT_STARTED, reason, unknown)
-            return
+            names = self._names(against)
+            raise Told(EXIT_NOT_STARTED, f"nothing was changed: NCCL would not do as planned on {names}")
+        # To finish can't be taken back: whoever was lost meanwhile is to be noticed before that, not by it.
+        yield from self._failing(self._files.commit())
         failed = self._files.finish()
         yield from self._tell(failed)
         for rank, wanted in sorted(self._wanted.items()):
@@ -163,11 +153,17 @@ class Change(ABC):
         else:
             yield self._ended(0, self._summary())
 
+    def _failing(self, failed: Mapping[int, NcclrunError]) -> Iterator[Event]:
+        """Raises Told where a step failed."""
+        if failed:
+            yield from self._tell(failed)
+            raise Told(exit_code_of(failed), f"nothing was changed: it failed on {self._names(failed)}")
+
     @abstractmethod
     def _summary(self) -> str: ...
 
     def _roll_back(self) -> Generator[Event, None, set[int]]:
-        """Puts back what was there, on all nodes that were told anything; those of which it is not known."""
+        """Puts back what was there, on all nodes that were told anything; those where the new file may be left."""
         if not self._files.staged:
             return set()
         failed = self._files.roll_back()
@@ -176,12 +172,14 @@ class Change(ABC):
                 node = self._cluster.nodes[rank]
                 yield ConfRolledBack(node=node.name, node_rank=rank, path=self._wanted[rank].look.file.path)
         for rank, error in sorted(failed.items()):
-            yield Warn(
-                node=self._cluster.nodes[rank].name,
-                text=f"it could not be told to put its file back ({error.message}), and does so by itself when its"
-                " connection ends; unless the host itself died, and then the file is the old or the new one, whole",
-                fix=f"when it answers again:  {self.command('diff')}",
-            )
+            text = f"its file could not be put back: {error.message}"
+            if isinstance(error, HostError):
+                text = (
+                    f"it could not be told to put its file back ({error.message}), and does so by itself within a"
+                    " minute; unless the host itself died, and then the file is the old or the new one, whole"
+                )
+            fix = f"when it answers again:  {self.command('diff')}"
+            yield Warn(node=self._cluster.nodes[rank].name, text=text, fix=fix)
         return set(failed)
 
     def _look(self, ranks: Collection[int] | None = None) -> Generator[Event, None, dict[int, Look]]:
@@ -231,7 +229,7 @@ class Change(ABC):
 
     def _ended(self, code: int, reason: str, unknown: Collection[int] = ()) -> Ended:
         if unknown:
-            reason += f"; of {self._names(unknown)} that is not known yet"
+            reason += f"; {self._names(unknown)} may have the new file still"
         return Ended(run_id="", exit_code=code, reason=reason, seconds=time.monotonic() - self._began)
 
     def _names(self, ranks: Collection[int]) -> str:

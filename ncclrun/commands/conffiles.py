@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,6 +75,7 @@ class ConfFiles:
         self._control = control
         self.nccl = {one.node_rank: one.facts.python.nccl for one in nodes}
         """The version by node_rank: it decides where ~/.nccl.conf is looked for."""
+        self._expect: dict[int, str | None] = {}
         self.backups: dict[int, str] = {}
         """Paths of what the files were before the first push, by node_rank; "" where there was none."""
         self.shared: dict[int, int] = {}
@@ -104,6 +105,7 @@ class ConfFiles:
             what |= {"data": _sent(order.data), "original": _sent(order.original), "mode": order.mode}
             return self._ask(rank, session, "conf_stage", **what)
 
+        self._expect = {rank: order.expect for rank, order in orders.items()}
         failed = {}
         for rank, answer in self._everywhere(orders, question):
             if isinstance(answer, NodeRefused) and self._is_ours(answer):
@@ -119,7 +121,7 @@ class ConfFiles:
         return failed
 
     def commit(self) -> dict[int, NcclrunError]:
-        """Puts the new files in place; what failed. Raises Interrupted."""
+        """Puts the new files in place; what failed. Once more, it tells who is still there. Raises Interrupted."""
         self.touched |= self.staged
         return self._step("conf_commit", self.staged, self.committed.add)
 
@@ -128,19 +130,29 @@ class ConfFiles:
         return self._step("conf_finish", self.committed, lambda _rank: None, heard=False)
 
     def roll_back(self) -> dict[int, NcclrunError]:
-        """Puts back what was there; the nodes that could not say that they did. Ctrl-C is not heard."""
-        failed = self._step("conf_rollback", self.staged, lambda _rank: None, heard=False)
-        return {rank: error for rank, error in failed.items() if not _undone(error)}
+        """Puts back what was there; the nodes that could not do that, or not say so. Ctrl-C is not heard."""
+
+        def question(rank: int, session: Session) -> None:
+            # What was refused is put back already, unless who was at it was killed.
+            if self._ask(rank, session, "conf_rollback")["rolled_back"] or rank not in self.touched:
+                return
+            file = _look(self._ask(rank, session, "conf_look")).file
+            if (file.sha256 or None) != self._expect[rank]:
+                raise NodeRefused("not_rolled_back", f"what changes {file.path} was killed before it could do that")
+
+        return self._failures(self._everywhere(self.staged, question, heard=False), lambda _rank: None)
 
     def _step(
         self, what: str, ranks: Collection[int], done: Callable[[int], None], *, heard: bool = True
     ) -> dict[int, NcclrunError]:
-        failed = {}
-
         def question(rank: int, session: Session) -> None:
             self._ask(rank, session, what)
 
-        for rank, answer in self._everywhere(ranks, question, heard=heard):
+        return self._failures(self._everywhere(ranks, question, heard=heard), done)
+
+    def _failures(self, answers: Iterable[tuple[int, Any]], done: Callable[[int], None]) -> dict[int, NcclrunError]:
+        failed = {}
+        for rank, answer in answers:
             if isinstance(answer, NcclrunError):
                 failed[rank] = answer
             else:
@@ -185,8 +197,3 @@ def _look(answer: Mapping[str, Any]) -> Look:
 
 def _sent(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode("ascii")
-
-
-def _undone(error: NcclrunError) -> bool:
-    """Whether the node has said that nothing is staged there any more: it has put things back by itself."""
-    return isinstance(error, NodeRefused) and error.code == "not_staged"

@@ -101,7 +101,8 @@ class Child:
         words = said[0] if said else "it said nothing"
         if self._root and first:
             return _no_sudo(self._path, words)
-        return Refusal("internal", f"the program that changes {self._path} ended: {words}")
+        fix = "run this again; if it comes again, see whether the kernel kills it:  dmesg | tail"
+        return Refusal("internal", f"the program that changes {self._path} ended: {words}", fix)
 
     def close(self) -> None:
         """Ends its stdin: what is not finished is put back."""
