@@ -32,6 +32,8 @@ _POWERSHELL = re.compile(
 )
 _IF_UNSET = re.compile(rf"\s*:\s+\"?\$\{{(?P<name>{FAMILY}):?=(?P<value>[^$`{{}}\"']+)\}}\"?")
 _UNIT = re.compile(r"\s*Environment=(?=[\"']?\w+=)")
+_MAGIC = re.compile(r"\s*(?:!|%(?:env|set_env)\s+)(?=[A-Za-z])")
+"""What begins a shell's line in a notebook."""
 _SCALAR = re.compile(r"\"(?P<double>(?:\\.|[^\"\\])*)\"|'(?P<single>(?:''|[^'])*)'|(?P<plain>[^\s\"'|>{[&*!%@`#].*?)")
 
 
@@ -74,8 +76,8 @@ def _line(shell: Shell, number: int, line: str) -> Iterator[Entry]:
         yield from whole
     elif line.lstrip(" \t[").startswith(('"', "'")) and (items := list(quoted_items(number, line))):
         yield from items
-    elif unit := _UNIT.match(line):
-        yield from Shell(("export",)).read(number, line, unit.end(), len(line))
+    elif unit := _UNIT.match(line) or _MAGIC.match(line):
+        yield from Shell(("export",) if unit.re is _UNIT else ()).read(number, line, unit.end(), len(line))
     elif line.startswith("[") and line.endswith("]"):  # as Go prints a list
         yield from Shell().read(number, line, 1, len(line) - 1)
     else:

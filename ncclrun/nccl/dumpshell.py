@@ -19,7 +19,9 @@ _WORD = re.compile(rf"(?P<name>{FAMILY})=(?P<value>.*)", re.DOTALL)
 _LISTED = re.compile(rf"(?:^|(?<=[=,\"']))(?P<name>{FAMILY})=(?P<value>.*?)(?=,{NAME}=|(?<![=\"'])[\"']?$)")
 _ASSIGNMENT = re.compile(rf"{NAME}\+?=")
 _TEXT = re.compile(rf"(?:{NAME}\+?=)?(?P<quote>[\"'])(?P<inner>.*)(?P=quote)", re.DOTALL)
-_OPTION_IN_TEXT = re.compile(rf"(?:^|\s)(?:-x|-e|--env|-genv|-env)[\s=]+(?:{FAMILY})\b|\b(?:{FAMILY})=\S*\s+\w+=")
+_OPTION_IN_TEXT = re.compile(
+    rf"(?:^|\s)(?:-x|-e|--env|-genv|-env)[\s=]+(?:{FAMILY})\b|--export=|\b(?:{FAMILY})=\S*\s+\w+="
+)
 _DEFAULT = re.compile(r"(\"?)\$\{\w+:?[-=](?P<value>[^${}\"'`]+)\}\1")
 _SPACED = re.compile(
     rf"\s*(?:export|declare\s+-x|typeset\s+-x)\s+(?P<name>{FAMILY})(?:\s+=\s*|=\s+)"
@@ -141,7 +143,8 @@ def _found(name: str, number: int, line: str, start: int, end: int, *, inner: bo
     if default := _DEFAULT.fullmatch(written):
         start, end = start + default.start("value"), start + default.end("value")
         return Found(name, default["value"], "item", number, line, start, end)
-    certain = not re.search(r"(?<!\\)[$`]|\{\{", re.sub(_SINGLE, "", written))
+    # A ~ in front is a home to the shell, where no quotes are around it.
+    certain = not re.search(r"(?<!\\)[$`]|\{\{|^~", re.sub(_SINGLE, "", written))
     try:
         value = written if inner or not certain else "".join(shlex.split(written))
     except ValueError:

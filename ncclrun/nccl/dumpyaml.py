@@ -55,20 +55,22 @@ class _Reader:
             return
         self._seen.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            yield from self._mapping(node, key)
+            yield from self._mapping(node, key, conf=conf)
         elif isinstance(node, yaml.SequenceNode):
             for child in node.value:
                 yield from self._item(child, key) if isinstance(child, yaml.ScalarNode) else self.node(child, key)
         elif isinstance(node, yaml.ScalarNode):
             yield from self._conf(node) if conf else self._text(node)
 
-    def _mapping(self, node: yaml.MappingNode, key: str) -> Iterator[Entry]:
+    def _mapping(self, node: yaml.MappingNode, key: str, *, conf: bool) -> Iterator[Entry]:
         scalars = {
             str(k.value).lower(): v
             for k, v in node.value
             if isinstance(k, yaml.ScalarNode) and isinstance(v, yaml.ScalarNode)
         }
-        conf = any(_OF_CONF.search(v.value) for k, v in scalars.items() if k in ("path", "dest", "file", "filename"))
+        conf = conf or any(
+            _OF_CONF.search(v.value) for k, v in scalars.items() if k in ("path", "dest", "file", "filename")
+        )
         for name_key, value_key in _PAIRS:
             named, value = scalars.get(name_key), scalars.get(value_key)
             if named is not None and value is not None and re.fullmatch(FAMILY, named.value):
