@@ -106,15 +106,20 @@ class ConfFiles:
             return self._ask(rank, session, "conf_stage", **what)
 
         self._expect = {rank: order.expect for rank, order in orders.items()}
-        failed = {}
-        for rank, answer in self._everywhere(orders, question):
-            if isinstance(answer, NodeRefused) and self._is_ours(answer):
-                self.shared[rank] = int(answer.details["node_rank"])
-            elif isinstance(answer, NcclrunError):
-                failed[rank] = answer
-            else:
-                self.staged.add(rank)
-                self.backups[rank] = answer["backup"]
+        failed: dict[int, NcclrunError] = {}
+        first = min(orders)
+        # Of two pushes at once one takes the first node, and the other leaves the rest alone.
+        for ranks in ([first], sorted(orders.keys() - {first})):
+            for rank, answer in self._everywhere(ranks, question):
+                if isinstance(answer, NodeRefused) and self._is_ours(answer):
+                    self.shared[rank] = int(answer.details["node_rank"])
+                elif isinstance(answer, NcclrunError):
+                    failed[rank] = answer
+                else:
+                    self.staged.add(rank)
+                    self.backups[rank] = answer["backup"]
+            if any(isinstance(error, NodeRefused) and error.code == "busy" for error in failed.values()):
+                return failed
         for rank, other in self.shared.items():
             if orders[rank] != orders[other]:
                 failed[rank] = self._one_file_for_two(rank, other)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.cluster.host import Host
+from tests.cluster.cluster import Cluster
 from tests.jobs.bench import ROOT, Bench, Done, Running, eventually, strangers
 
 PATHS = {"user": "/root/.nccl.conf", "system": "/etc/nccl.conf"}
@@ -57,6 +58,7 @@ STEPS: dict[str, Step] = {
     "before the commits": ("conf_commit", 1),
     "between commits": ("conf_commit", 2),
     "before the check": ("nccl", 1),
+    "before the last look": ("conf_commit", 4),
     "before the finishes": ("conf_finish", 1),
     "between finishes": ("conf_finish", 3),
 }
@@ -154,8 +156,6 @@ class Pushing:
 
     def administrators(self, host: int, data: bytes = ADMIN, mode: int = 0o640) -> None:
         """A file as somebody made it long ago."""
-        import os
-
         file = self.file(host)
         file.write_bytes(data)
         file.chmod(mode)
@@ -185,6 +185,25 @@ def _good(done: Done) -> Done:
     return done
 
 
-def programs(host: Host, which: Callable[[str], bool]) -> list[int]:
-    """Processes of our own on a host by their command lines."""
-    return [process.pid for process in host.processes() if which(process.command)]
+# A mount of this machine's can't be bound in a host's mount namespace; a detached copy of it can be moved there.
+_MOUNT = """
+import ctypes, os, sys
+pid, source, target = sys.argv[1:]
+call = ctypes.CDLL(None, use_errno=True).syscall
+def checked(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+OPEN_TREE, MOVE_MOUNT, AT_FDCWD, CLONE, EMPTY_PATH = 428, 429, -100, 1, 4
+tree = checked(call(OPEN_TREE, AT_FDCWD, source.encode(), CLONE))
+checked(ctypes.CDLL(None, use_errno=True).setns(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY), 0))
+checked(call(MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), EMPTY_PATH))
+"""
+
+
+def mount_in_all(cluster: Cluster, source: Path, target: str) -> None:
+    """One directory of this machine in all hosts, as a file server's; gone with the hosts."""
+    source.mkdir()
+    for host in cluster.hosts:
+        argv = [sys.executable, "-c", _MOUNT, str(host.pid), str(source), target]
+        subprocess.run(argv, check=True)
