@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -42,27 +42,36 @@ def lint(
 
     Exit code 1 if there is an error.
     """
-    from ncclrun.commands.lint import failed, is_cluster_file
+    from ncclrun.commands.lint import failed, not_done
     from ncclrun.console.lint import as_json, as_text
     from ncclrun.console.output import Output
-    from ncclrun.model.errors import UsageError
+    from ncclrun.model.errors import NcclrunError
 
-    version = _version(nccl_version)
-    if fix and target == "-":
-        _mended_stdin(version, json=json)
-    if hosts is not None or (target not in (None, "-") and is_cluster_file(str(target))):
-        if fix:
-            raise UsageError("--fix puts one conf file right, on this machine", fix="ncclrun nccl lint --fix FILE")
-        texts = _of_cluster(target, hosts, nodes, version, ask_pass=ask_pass)
-        texts += _texts(None, env, version, fix=False) if env is not None else []
-    else:
-        texts = _texts(target, env, version, fix=fix)
     out = Output(sys.stdout)
+    try:
+        version = _version(nccl_version)
+        if fix and target == "-":
+            _mended_stdin(version, json=json)
+        texts = _texts(target, env, version, _Cluster(hosts, nodes, ask_pass), fix=fix)
+    except NcclrunError as error:
+        if json and not (fix and target == "-"):  # programs get their list in any case
+            out.write(as_json([not_done(error, target or env or "")]))
+        raise
     out.write(as_json(texts) if json else as_text(texts, colors=sys.stdout.isatty()))
     raise typer.Exit(1 if failed(texts) else 0)
 
 
-def _texts(target: str | None, env: str | None, version: Version | None, *, fix: bool) -> list[Linted]:
+class _Cluster(NamedTuple):
+    """Options that say which nodes are meant, and how they are reached."""
+
+    hosts: str | None
+    nodes: str | None
+    ask_pass: bool
+
+
+def _texts(
+    target: str | None, env: str | None, version: Version | None, cluster: _Cluster, *, fix: bool
+) -> list[Linted]:
     import os
 
     from ncclrun.commands import lint as command
@@ -73,29 +82,37 @@ def _texts(target: str | None, env: str | None, version: Version | None, *, fix:
     if target == env == "-":
         raise UsageError("standard input can be read once", fix="name a file in place of one -")
     texts: list[Linted] = []
-    if target == "-":
-        texts.append(command.lint_text(sys.stdin.buffer.read(), version))
+    data = b"" if target is None else _stdin() if target == "-" else command.read(target)
+    if cluster.hosts is not None or (target not in (None, "-") and command.is_cluster_file(str(target), data)):
+        if fix:
+            raise UsageError("--fix puts one conf file right, on this machine", fix="ncclrun nccl lint --fix FILE")
+        texts += _of_cluster(target, data, cluster, version)
+    elif target == "-":
+        texts.append(command.lint_text(data, version))
     elif target is not None:
-        texts.append(command.lint_file(target, version, fix=fix))
-    if env == "-":
-        texts.append(command.lint_other(sys.stdin.buffer.read(), version, command.STDIN))
-    elif env is not None:
-        texts.append(command.lint_other(command.read(env), version, env))
+        texts.append(command.lint_file(target, data, version, fix=fix))
+    if env is not None:
+        other = _stdin() if env == "-" else command.read(env)
+        texts.append(command.lint_other(other, version, command.STDIN if env == "-" else env))
     return texts or list(command.lint_here(os.environ, version))
 
 
-def _of_cluster(
-    target: str | None, hosts: str | None, nodes: str | None, version: Version | None, *, ask_pass: bool
-) -> list[Linted]:
+def _stdin() -> bytes:
+    from ncclrun.commands.lint import read_stdin
+
+    return read_stdin(None if sys.stdin is None else sys.stdin.buffer)
+
+
+def _of_cluster(target: str | None, data: bytes, cluster: _Cluster, version: Version | None) -> list[Linted]:
     """The cluster file, and what its nodes have of their own."""
     import os
 
     from ncclrun.commands import lint as command
     from ncclrun.commands.lintcluster import lint_cluster
 
-    spec = find_cluster(target, hosts, nodes)
-    texts = [] if target is None else [command.lint_other(command.read(target), version, target)]
-    with signals() as control, open_transport(ask_pass, spec) as transport:
+    spec = find_cluster(target, cluster.hosts, cluster.nodes)
+    texts = [] if target is None else [command.lint_other(data, version, target)]
+    with signals() as control, open_transport(cluster.ask_pass, spec) as transport:
         return texts + lint_cluster(spec, transport, control, os.environ, version)
 
 
@@ -109,7 +126,7 @@ def _mended_stdin(version: Version | None, *, json: bool) -> None:
 
     if json:
         raise UsageError("`--fix -` writes the file to stdout, where --json would be too", fix="leave one of them out")
-    after = mend(sys.stdin.buffer.read(), version)
+    after = mend(_stdin(), version)
     sys.stdout.buffer.write(after)
     sys.stdout.flush()
     text = lint_text(after, version)

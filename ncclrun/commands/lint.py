@@ -9,18 +9,24 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from ncclrun.commands.rewrite import replace_file
-from ncclrun.model.errors import UsageError
+from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.settings import ConfFile, ConfRole, SettingFinding
 from ncclrun.nccl.conf import read_files
 from ncclrun.nccl.dump import is_environment
 from ncclrun.nccl.lint import lint_conf
 from ncclrun.nccl.lintdump import lint_dump, lint_environment
 from ncclrun.nccl.mend import mend
+from ncclrun.nccl.slips import FAMILY
 from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.planning.hostfile import is_hostfile
 
+MOST_BYTES = 4 << 20
+"""Of a text that is looked at."""
+OTHERS = (".yaml", ".yml", ".json", ".ipynb", ".sh", ".bash", ".py", ".sbatch", ".slurm", ".md", ".service", ".ps1")
+"""How the names of files end that NCCL does not read."""
 STDIN = "<stdin>"
 """What standard input is called in findings."""
 SHELL = "this shell's environment"
@@ -49,28 +55,70 @@ class Linted:
         return ":".join(filter(None, (self.node, self.file)))
 
 
-def is_cluster_file(target: str) -> bool:
-    """Whether the nodes of a cluster are meant: a YAML file with `nodes`, or a hostfile that counts slots."""
-    text = read(target).decode("utf-8", "replace")
-    return _NODES.search(text) is not None or (_SLOTS.search(text) is not None and is_hostfile(text))
+def is_cluster_file(path: str, data: bytes) -> bool:
+    """Whether the nodes of a cluster are meant: a YAML file with `nodes`, or a hostfile. Raises UsageError."""
+    text = data.decode("utf-8", "replace")
+    named = re.search(r"host|node|machine", Path(path).name) and not re.search(f"=|{FAMILY}", text)
+    hosts = is_hostfile(text) and bool(_SLOTS.search(text) or named)
+    if not hosts and _NODES.search(text) is None:
+        return False
+    if not Path(path).is_file():  # it is read again by those who ask its nodes
+        raise UsageError(f"{path} is a pipe; a cluster file is to be a file on the disk", fix="name a file")
+    return True
 
 
 def read(path: str) -> bytes:
-    """A file's bytes. Raises UsageError where there is none or it can't be read."""
+    """A file's bytes; a pipe can be read once. Raises UsageError: there is none, it can't be read, or is huge."""
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            return _whole(path, file)
     except OSError as error:
         raise UsageError(
-            f"{path} can't be read: {error.strerror or error}", fix=f"look at it:  ls -ld {shlex.quote(path)}"
+            f"{shlex.quote(path)} can't be read: {error.strerror or error}",
+            fix=f"look at it:  ls -ld {shlex.quote(path)}",
         ) from error
 
 
-def lint_file(path: str, version: Version | None, *, fix: bool = False) -> Linted:
-    """A conf file; with ``fix`` it is put right, and kept as it was beside it. Raises UsageError."""
-    data = read(path)
+def read_stdin(stream: BinaryIO | None) -> bytes:
+    """All of standard input, None where it is closed. Raises UsageError."""
+    if stream is None:
+        raise UsageError("standard input is closed", fix="ncclrun nccl lint - < FILE")
+    return _whole(STDIN, stream)
+
+
+def _whole(name: str, file: BinaryIO) -> bytes:
+    data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise UsageError(
+            f"{name} has more than {MOST_BYTES >> 20} MiB: this is no file of settings",
+            fix="name the file that is meant",
+        )
+    return data
+
+
+def is_other(path: str, data: bytes) -> bool:
+    """Whether this is plainly no conf file: a script, YAML, a program, an environment."""
+    name, text = Path(path).name.lower(), _text(data)
+    return name.startswith("dockerfile") or name.endswith(OTHERS) or text.startswith("#!") or is_environment(text)
+
+
+def lint_file(path: str, data: bytes, version: Version | None, *, fix: bool = False) -> Linted:
+    """A file with these bytes; with ``fix`` it is put right, and kept as it was beside it. Raises UsageError."""
+    if is_other(path, data):
+        if fix:
+            raise UsageError(
+                f"{path} is no conf file, and is left as it is", fix=f"ncclrun nccl lint --env {shlex.quote(path)}"
+            )
+        return lint_other(data, version, path)
     after = mend(data, version) if fix else data
     backup = "" if after == data else str(replace_file(Path(path), data, after))
     return Linted(path, lint_conf(after, version, path), _lines(after), after != data, backup)
+
+
+def lint_conf_file(path: str, version: Version | None) -> Linted:
+    """What NCCL reads as one, whatever it is. Raises UsageError."""
+    data = read(path)
+    return Linted(path, lint_conf(data, version, path), _lines(data))
 
 
 def lint_text(data: bytes, version: Version | None, file: str = STDIN) -> Linted:
@@ -89,7 +137,7 @@ def lint_other(data: bytes, version: Version | None, file: str) -> Linted:
 def lint_here(environ: Mapping[str, str], version: Version | None) -> tuple[Linted, ...]:
     """The conf files that NCCL would read on this machine, and this shell's environment."""
     texts = [
-        lint_file(file.path, version) if not file.error else Linted(file.path, (_unreadable(file),))
+        lint_conf_file(file.path, version) if not file.error else Linted(file.path, (_unreadable(file),))
         for file in own_files(environ, version)
     ]
     return (*texts, Linted(SHELL, lint_environment(environ, version, SHELL)))
@@ -152,3 +200,11 @@ def _lines(data: bytes) -> tuple[str, ...]:
 def failed(texts: Sequence[Linted]) -> bool:
     """Whether any of them has an error."""
     return any(finding.level == "error" for text in texts for finding in text.findings)
+
+
+def not_done(error: NcclrunError, file: str) -> Linted:
+    """What kept lint from its work, for the list that programs read."""
+    finding = SettingFinding(
+        file=file, line=None, name="", value="", level="error", id="not_done", sees=str(error), fix=error.fix
+    )
+    return Linted(file, (finding,))

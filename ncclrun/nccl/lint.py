@@ -52,7 +52,9 @@ def _first_of_each(settings: Iterable[Setting]) -> list[Setting]:
 def linted(data: bytes, version: Version | None, file: str) -> tuple[LintedLine, ...]:
     """The lines of a conf file with what is found of each by itself and beside the lines above it."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return (_two_bytes_a_character(data, file),)
+        return (_no_text(data, file, "utf16", "the file is UTF-16, as PowerShell writes it; save it as UTF-8"),)
+    if len(_CONTROL.findall(data[:_LOOKED_AT])) >= _MOST_CONTROL:
+        return (_no_text(data, file, "binary", "this is no text; NCCL makes of its bytes what it can"),)
     lines: list[LintedLine] = []
     before: dict[str, tuple[Setting, bool]] = {}
     groups = [list(group) for _, group in groupby(conf.parse(data, version or NEWEST), lambda line: line.number)]
@@ -85,17 +87,13 @@ def _continues(pieces: Sequence[conf.ConfLine]) -> bool:
     return all(piece.kind == "ignored" for piece in pieces)
 
 
-def _two_bytes_a_character(data: bytes, file: str) -> LintedLine:
-    finding = SettingFinding(
-        file=file,
-        line=1,
-        name="",
-        value="",
-        level="error",
-        id="utf16",
-        sees="the file is UTF-16, as PowerShell writes it, and NCCL finds no setting in it; save it as UTF-8",
-        fix="",
-    )
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_LOOKED_AT, _MOST_CONTROL = 4096, 16
+"""So many control characters at the beginning, and it is a program or an archive."""
+
+
+def _no_text(data: bytes, file: str, id_: str, sees: str) -> LintedLine:
+    finding = SettingFinding(file=file, line=1, name="", value="", level="error", id=id_, sees=sees, fix="")
     return LintedLine(1, data, (), (finding,), None)
 
 

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 class TestFix:
     def test_writes_the_file_and_keeps_the_old_one_and_its_mode(self, file: Path) -> None:
         file.chmod(0o640)
-        done = lint.lint_file(str(file), None, fix=True)
+        done = lint.lint_file(str(file), file.read_bytes(), None, fix=True)
         assert file.read_bytes() == RIGHT
         assert Path(done.backup).read_bytes() == WRONG
         assert file.stat().st_mode & 0o777 == 0o640
@@ -34,25 +34,25 @@ class TestFix:
 
     def test_leaves_a_right_file_alone(self, file: Path) -> None:
         file.write_bytes(RIGHT)
-        done = lint.lint_file(str(file), None, fix=True)
+        done = lint.lint_file(str(file), file.read_bytes(), None, fix=True)
         assert (done.written, done.backup) == (False, "")
         assert os.listdir(file.parent) == ["nccl.conf"]  # noqa: PTH208  # names are what is compared
 
     def test_writes_to_the_file_behind_a_link(self, file: Path, tmp_path: Path) -> None:
         link = tmp_path / "link.conf"
         link.symlink_to(file)
-        lint.lint_file(str(link), None, fix=True)
+        lint.lint_file(str(link), link.read_bytes(), None, fix=True)
         assert link.is_symlink()
         assert file.read_bytes() == RIGHT
 
     def test_is_not_done_unasked(self, file: Path) -> None:
-        assert lint.lint_file(str(file), None).findings != ()
+        assert lint.lint_file(str(file), file.read_bytes(), None).findings != ()
         assert file.read_bytes() == WRONG
 
 
 def test_a_missing_file_is_an_error_of_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
-        lint.lint_file(str(tmp_path / "nccl.conf"), None)
+        lint.read(str(tmp_path / "nccl.conf"))
 
 
 class TestThisMachine:
@@ -78,7 +78,7 @@ def test_standard_input_that_is_plainly_an_environment_is_taken_for_one() -> Non
 
 class TestWhatIsSaid:
     def test_to_programs_is_one_list_with_these_keys(self, file: Path) -> None:
-        (row,) = json.loads(as_json([lint.lint_file(str(file), None)]))
+        (row,) = json.loads(as_json([lint.lint_file(str(file), file.read_bytes(), None)]))
         assert list(row) == ["file", "line", "name", "value", "level", "id", "sees", "fix"]
         assert (row["line"], row["fix"]) == (1, "NCCL_SOCKET_IFNAME=eth1")
         assert json.loads(as_json([])) == []
@@ -88,12 +88,12 @@ class TestWhatIsSaid:
         assert json.loads(as_json([text]).encode())[0]["value"].startswith("/\ufffd")
 
     def test_to_people_has_the_line_what_nccl_sees_and_the_right_line(self, file: Path) -> None:
-        said = as_text([lint.lint_file(str(file), None)], colors=False)
+        said = as_text([lint.lint_file(str(file), file.read_bytes(), None)], colors=False)
         assert "  1: NCCL_SOCKET_IFNAME=eth1  # my card\n     error: " in said
         assert "     fix: NCCL_SOCKET_IFNAME=eth1\n" in said
         assert said.endswith("ncclrun: 1 error in 1 file\n")
         assert "\x1b" not in said
-        assert "\x1b[1;31merror\x1b[0m" in as_text([lint.lint_file(str(file), None)], colors=True)
+        assert "\x1b[1;31merror\x1b[0m" in as_text([lint.lint_file(str(file), file.read_bytes(), None)], colors=True)
 
     def test_of_right_files_is_one_line(self) -> None:
         assert as_text([lint.lint_text(RIGHT, None)] * 2, colors=False) == "ncclrun: no finding in 2 files\n"
