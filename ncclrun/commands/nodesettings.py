@@ -13,7 +13,7 @@ from ncclrun.diagnosis.settings import NodeValues, node_values
 from ncclrun.model.events import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
-from ncclrun.model.settings import ConfFile
+from ncclrun.model.settings import ConfFile, ConfRole
 from ncclrun.nccl.conf import in_force
 from ncclrun.nccl.conf import parse as parse_conf
 from ncclrun.nccl.lines import bootstrap_line
@@ -56,13 +56,13 @@ def settings_of(
     """The settings of one node; ``cluster`` is what `nccl push` is to be called with."""
     version = parse(one.facts.python.nccl)
     refused = list(refusals(deliver, version, delivered.file))
-    file = conf_file(one, deliver)
-    path = file.path if file is not None else ""
+    path = ""
     if deliver in ("user", "system"):
-        holds = None
-        if file is not None and file.text is not None:
-            holds = {s.name: s.value for s in in_force(parse_conf(file.data, version or NEWEST))}
-        problem = missing(delivered.file, holds, path or PLACES[deliver], cluster)
+        # Of two homes the library that is loaded decides, and it may be another than the facts tell of: where one of
+        # the files holds all, NCCL itself says below whether it is the one that counts.
+        found = [(file.path, _lacks(one, delivered, file, cluster)) for file in conf_files(one, deliver)]
+        found.sort(key=lambda file: file[1] is not None)
+        path, problem = found[0] if found else ("", missing(delivered.file, None, PLACES[deliver], cluster))
         refused += [problem] if problem is not None else []
     environment = delivered.environment
     if refused:
@@ -70,12 +70,23 @@ def settings_of(
     return Settings(environment, tuple(defaults), conf, delivered.file, path, deliver, tuple(refused))
 
 
-def conf_file(one: Participant, deliver: Deliver) -> ConfFile | None:
-    """The file that ``user`` or ``system`` stand for on that node, if it is there."""
+def conf_files(one: Participant, deliver: Deliver) -> list[ConfFile]:
+    """The files there that ``user`` or ``system`` may stand for on that node, the likeliest first."""
     version = parse(one.facts.python.nccl) or NEWEST
-    home = "home" if version >= HOME_BY_VARIABLE_SINCE else "passwd_home"
-    role = {"user": home, "system": "system"}.get(deliver)
-    return next((file for file in one.facts.settings.conf_files if role in file.roles), None)
+    homes: tuple[ConfRole, ...] = ("home", "passwd_home")
+    roles = {"user": homes if version >= HOME_BY_VARIABLE_SINCE else homes[::-1], "system": ("system",)}[deliver]
+    found = [file for role in roles for file in one.facts.settings.conf_files if role in file.roles]
+    return list(dict.fromkeys(found))
+
+
+def _lacks(one: Participant, delivered: Delivered, file: ConfFile, cluster: str) -> Problem | None:
+    """What is wrong with that file as the one that was pushed; None where it holds all."""
+    if file.error:
+        user = f"chmod a+r {file.path}   (as {file.owner or 'its owner'}, on {one.node.name})"
+        return Problem(code="conf_unreadable", message=f"{file.path} can't be read: {file.error}", fix=user)
+    version = parse(one.facts.python.nccl) or NEWEST
+    holds = {setting.name: setting.value for setting in in_force(parse_conf(file.data, version))}
+    return missing(delivered.file, holds, file.path, cluster)
 
 
 def ask_nccl(one: Participant, settings: Settings) -> NcclAnswer:
