@@ -13,14 +13,14 @@ PARTS = (
 DEBUG: tuple[Known, ...] = (
     Choice(
         "NCCL_DEBUG",
-        "how much NCCL says: VERSION, WARN (errors), INFO, TRACE; ATTN from 2.32 on",
+        "NCCL's log: VERSION, WARN (errors), INFO (which interface, which network), TRACE; ATTN from 2.32 on",
         allowed=(*LEVELS, "ATTN"),
         otherwise="nothing",
         same="may differ",
     ),
     Words(
         "NCCL_DEBUG_SUBSYS",
-        "of which parts INFO tells; a ^ in front tells of all the others",
+        "of which parts the log tells at INFO; a ^ in front tells of all the others",
         allowed=PARTS,
         default="INIT,BOOTSTRAP,ENV",
         since=(2, 3, 4),
@@ -28,7 +28,7 @@ DEBUG: tuple[Known, ...] = (
     ),
     Path(
         "NCCL_DEBUG_FILE",
-        "file for that log, one a process: %h is the host, %p the process id; what was in it is lost",
+        "file for NCCL's log, one a process: %h is the host, %p the process id; what was in it is lost",
         otherwise="stdout",
         since=(2, 2, 12),
         same="may differ",
@@ -36,16 +36,17 @@ DEBUG: tuple[Known, ...] = (
     ),
     Known(
         "NCCL_DEBUG_TIMESTAMP_FORMAT",
-        "time in front of a line, in the letters of strftime and %1f to %9f",
+        "time in front of a line of the log, in the letters of strftime and %1f to %9f",
         default="[%F %T] ",
         since=(2, 26, 0),
         same="may differ",
     ),
     Words(
         "NCCL_DEBUG_TIMESTAMP_LEVELS",
-        "which lines carry that time; a ^ in front: all the others",
+        "which lines of the log carry the time; a ^ in front: all the others",
         allowed=(*LEVELS, "ATTN", "ALL"),
         default="WARN",
+        otherwise="and ATTN from 2.32 on",
         since=(2, 26, 0),
         same="may differ",
     ),
@@ -115,7 +116,7 @@ DEBUG: tuple[Known, ...] = (
     ),
     Integer(
         "NCCL_TOPO_DUMP_FILE_RANK",
-        "the rank that writes it",
+        "the rank that writes NCCL_TOPO_DUMP_FILE",
         default="0",
         documented=False,
         source="NCCL source, topo.cc",
@@ -135,7 +136,7 @@ DEBUG: tuple[Known, ...] = (
     ),
     Integer(
         "NCCL_GRAPH_DUMP_FILE_RANK",
-        "the rank that writes them",
+        "the rank that writes NCCL_GRAPH_DUMP_FILE",
         default="0",
         documented=False,
         source="NCCL source, init.cc",
@@ -155,6 +156,7 @@ LIBRARIES: tuple[Known, ...] = (
         "NCCL_TUNER_PLUGIN",
         "library that chooses algorithms: a file, X for libnccl-tuner-X.so, or none",
         otherwise="libnccl-tuner.so where there is one, else the network library",
+        since=(2, 19, 0),
         same="should",
         loads_code=True,
     ),
@@ -162,11 +164,12 @@ LIBRARIES: tuple[Known, ...] = (
         "NCCL_PROFILER_PLUGIN",
         "library that is told of each operation: a file, X for libnccl-profiler-X.so, STATIC_PLUGIN or none",
         otherwise="libnccl-profiler.so where there is one",
+        since=(2, 23, 0),
         loads_code=True,
     ),
     Known(
         "NCCL_ENV_PLUGIN",
-        "library that answers for all these variables: a file, X for libnccl-env-X.so, or none",
+        "library that answers for all of NCCL's variables: a file, X for libnccl-env-X.so, or none",
         otherwise="libnccl-env.so where there is one",
         since=(2, 28, 0),
         loads_code=True,
@@ -174,7 +177,7 @@ LIBRARIES: tuple[Known, ...] = (
     Known(
         "NCCL_GIN_PLUGIN",
         "library for networking that GPUs start by themselves",
-        since=(2, 28, 0),
+        since=(2, 28, 4),
         documented=False,
         source="NCCL source, gin.cc",
         loads_code=True,
@@ -182,7 +185,7 @@ LIBRARIES: tuple[Known, ...] = (
     Known(
         "NCCL_RMA_PLUGIN",
         "library for one-sided operations",
-        since=(2, 30, 0),
+        since=(2, 30, 5),
         documented=False,
         source="NCCL source, rma.cc",
         loads_code=True,
@@ -199,7 +202,7 @@ LIBRARIES: tuple[Known, ...] = (
     Path(
         "NCCL_CUDA_PATH",
         "where libcuda.so is loaded from",
-        removed=(2, 23, 4),
+        removed=(2, 21, 5),
         documented=False,
         source="strings of libnccl 2.18.3",
         loads_code=True,

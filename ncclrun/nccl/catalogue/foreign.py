@@ -104,5 +104,7 @@ TOOLS: tuple[Known, ...] = (
     _Tool("FLAGS_nccl_*", "Paddle"),
     _Tool("NCCL_TIMEOUT", "no variable of NCCL's or torch's; some scripts take init_process_group(timeout=…) from it"),
     _Tool("NCCL_TIMEOUT_*", "no variable of NCCL's or torch's; some scripts read it"),
+    _Tool("NCCL_LOG_FILE", "no variable of NCCL's (that is NCCL_DEBUG_FILE); scripts name files of theirs so"),
+    _Tool("CUDA_VISIBLE_DEVICES", "which GPUs CUDA shows to a process, and in which order"),
     _Tool("NCCL_OP_TIMEOUT", "no variable of NCCL's or torch's; some scripts read it"),
 )

@@ -7,12 +7,17 @@ from ncclrun.nccl.catalogue.known import Choice, Flag, Integer, Known
 INFINIBAND: tuple[Known, ...] = (
     Known(
         "NCCL_IB_HCA",
-        "RDMA devices (mlx5_0) and ports to use; no interface names",
+        "RDMA devices (network cards: mlx5_0) and their ports to use; no interface names",
         kind="hcas",
         otherwise="all active ones",
         same="may differ",
     ),
-    Flag("NCCL_IB_DISABLE", "leaves InfiniBand and RoCE aside; NCCL goes over TCP then", default="0", same="should"),
+    Flag(
+        "NCCL_IB_DISABLE",
+        "leaves InfiniBand and RoCE (RDMA) aside: NCCL goes over TCP",
+        default="0",
+        same="should",
+    ),
     Integer(
         "NCCL_IB_TIMEOUT",
         "how long a queue pair waits for an answer: 4.096 us times 2 to this power; 0, or 32 and more, is for ever",
@@ -103,6 +108,7 @@ INFINIBAND: tuple[Known, ...] = (
         "NCCL_IB_SPLIT_DATA_ON_QPS",
         "cuts each message over the queue pairs instead of giving them whole ones in turn",
         default="0",
+        otherwise="1 in 2.18 and 2.19",
         since=(2, 18, 0),
         same="should",
     ),

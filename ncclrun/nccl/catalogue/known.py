@@ -17,6 +17,7 @@ Kind = Literal[
     "level",  # how far apart two devices may be: a word of `allowed`, or an old number
     "interfaces",  # [^][=]name[,name...]
     "hcas",  # [^][=]device[:port][,...]
+    "names",  # full names with commas between, nothing else
     "functions",  # words of `allowed`; from 2.24 also one list a function: ring;allreduce:tree
     "path",
     "address",

@@ -40,8 +40,16 @@ TORCH: tuple[Known, ...] = (
         default="3",
     ),
     _Switch("TORCH_NCCL_BLOCKING_WAIT", "wait() blocks, and raises after the time-out", default="0"),
-    _Switch("TORCH_NCCL_ENABLE_MONITORING", "a thread that ends the process when the watchdog hangs", default="1"),
-    _Number("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "how long the watchdog may be silent, in s", low=0, default="480"),
+    _Switch(
+        "TORCH_NCCL_ENABLE_MONITORING", "a thread that ends the process when the watchdog itself hangs", default="1"
+    ),
+    _Number(
+        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+        "how long the watchdog may be silent, in s",
+        low=0,
+        default="480",
+        otherwise="600 in torch 2.2 to 2.4",
+    ),
     _Switch("TORCH_NCCL_DUMP_ON_TIMEOUT", "writes the flight recorder after a time-out"),
     _Number("TORCH_NCCL_TRACE_BUFFER_SIZE", "operations that the flight recorder keeps; 0 is off", low=0),
     _Number("TORCH_FR_BUFFER_SIZE", "newer name of TORCH_NCCL_TRACE_BUFFER_SIZE", low=0),
@@ -75,7 +83,10 @@ TORCH: tuple[Known, ...] = (
     _Switch("TORCH_NCCL_BCAST_UNIQUEID", "hands NCCL's id out by the store"),
     _Switch("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "C++ stacks at an unclean end", default="1"),
     _Torch("TORCH_NCCL_USE_COMM_NONBLOCKING", "communicators that don't wait while they are made: 0 or 1"),
-    _Torch("TORCH_NCCL_NONBLOCKING_TIMEOUT", "how long such a communicator may take, in s"),
+    _Torch(
+        "TORCH_NCCL_NONBLOCKING_TIMEOUT",
+        "how long a communicator that doesn't wait (TORCH_NCCL_USE_COMM_NONBLOCKING) may take, in s",
+    ),
     _Torch("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "registers the tensors of torch's memory pool with NCCL"),
     _Torch("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "warns that sends wait for each other"),
     _Torch("TORCH_NCCL_EXTRA_DUMP_ON_EXEC", "writes the flight recorder after other exceptions too"),
@@ -95,6 +106,12 @@ TORCH: tuple[Known, ...] = (
     *_RENAMED,
     _Torch("MASTER_ADDR", "address of rank 0's store", same="must"),
     _Torch("MASTER_PORT", "port of rank 0's store", same="must"),
+    *(
+        _Torch(name, "a worker's place in the job; torchrun sets it for each")
+        for name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "LOCAL_WORLD_SIZE")
+    ),
+    _Torch("WORLD_SIZE", "workers of the job; torchrun sets it for each", same="must"),
+    _Torch("PYTHON_EXEC", "the Python that torchrun starts workers with"),
     _Torch("USE_LIBUV", "which server rank 0's store is", same="should"),
     _Torch("LOGLEVEL", "log of torchrun"),
     _Torch("OMP_NUM_THREADS", "CPU threads of a process; torchrun sets 1 where it is not set"),
@@ -108,6 +125,7 @@ GLOO: tuple[Known, ...] = (
     _Gloo(
         "GLOO_SOCKET_IFNAME",
         "interfaces of Gloo: full names with commas between; no ^, no =",
+        kind="names",
         otherwise="the one of the host's name",
         same="may differ",
     ),
@@ -115,6 +133,10 @@ GLOO: tuple[Known, ...] = (
     _Gloo("GLOO_DEVICE_TRANSPORT_TCP_TLS_*", "keys of Gloo over TLS"),
     _Gloo("GLOO_*", "Gloo", documented=False),
     _TensorPipe(
-        "TP_SOCKET_IFNAME", "interface of torch's RPC", otherwise="the one of the host's name", same="may differ"
+        "TP_SOCKET_IFNAME",
+        "interface of torch's RPC: its full name",
+        kind="names",
+        otherwise="the one of the host's name",
+        same="may differ",
     ),
 )
