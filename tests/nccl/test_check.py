@@ -36,6 +36,15 @@ MENDED = [
     ("NCCL_IB_TC=010", "octal", "NCCL_IB_TC=10"),
     ("NCCL_IB_TC=089", "octal", "NCCL_IB_TC=89"),
     ("NCCL_P2P_DISABLE=2", "out_of_range", "NCCL_P2P_DISABLE=1"),
+    ("NCCL_SHM_DISABLE=2", "out_of_range", "NCCL_SHM_DISABLE=1"),
+    ("NCCL_BUFFSIZE=4*1024*1024", "number_garbage", "NCCL_BUFFSIZE=4194304"),
+    ("NCCL_BUFFSIZE=4_194_304", "number_garbage", "NCCL_BUFFSIZE=4194304"),
+    ("NCCL_BUFFSIZE=4,194,304", "number_garbage", "NCCL_BUFFSIZE=4194304"),
+    ("NCCL_BUFFSIZE=1<<22", "number_garbage", "NCCL_BUFFSIZE=4194304"),
+    ("NCCL_BUFFSIZE=1.5e6", "number_garbage", "NCCL_BUFFSIZE=1500000"),
+    ("NCCL_DEBUG=INFO,WARN", "debug_silent", "NCCL_DEBUG=INFO"),
+    ("NCCL_DEBUG=ALL", "debug_silent", "NCCL_DEBUG=INFO"),
+    ("NCCL_DEBUG=3", "debug_silent", "NCCL_DEBUG=INFO"),
     ("NCCL_DEBUG=ERROR", "debug_silent", "NCCL_DEBUG=WARN"),
     ("NCCL_DEBUG=WARNING", "debug_silent", "NCCL_DEBUG=WARN"),
     ("NCCL_DEBUG=DEBUG", "debug_silent", "NCCL_DEBUG=INFO"),
@@ -59,6 +68,20 @@ MENDED = [
     ("NCCL_SOCKET_IFNAME==^lo", "sign_inside", "NCCL_SOCKET_IFNAME=^=lo"),
     ('NCCL_SOCKET_IFNAME="eth0"', "quotes", "NCCL_SOCKET_IFNAME=eth0"),
     ("NCCL_SOCKET_IFNAME=^docker0", "lo_let_in", "NCCL_SOCKET_IFNAME=^docker0,lo"),
+    ("NCCL_SOCKET_IFNAME=eth.*", "wildcard", "NCCL_SOCKET_IFNAME=eth"),
+    ("NCCL_SOCKET_IFNAME=eth[01]", "wildcard", "NCCL_SOCKET_IFNAME=eth0,eth1"),
+    ("NCCL_IB_HCA=mlx5_[0-3]", "wildcard", "NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3"),
+    ("NCCL_IB_HCA==mlx5_{0,2}", "wildcard", "NCCL_IB_HCA==mlx5_0,mlx5_2"),
+    ("NCCL_SOCKET_IFNAME=!lo", "other_sign", "NCCL_SOCKET_IFNAME=^lo"),
+    ("NCCL_SOCKET_IFNAME=eth0# my card", "blank_in_list", "NCCL_SOCKET_IFNAME=eth0"),
+    ("NCCL_SOCKET_IFNAME=eth0 // my card", "blank_in_list", "NCCL_SOCKET_IFNAME=eth0"),
+    ("NCCL_SOCKET_IFNAME=eth0/eth1", "separator", "NCCL_SOCKET_IFNAME=eth0,eth1"),
+    ("NCCL_IB_ADDR_RANGE=10.1.0.0/255.255.0.0", "not_a_subnet", "NCCL_IB_ADDR_RANGE=10.1.0.0/16"),
+    ('NCCL_NET="IB"', "quotes", "NCCL_NET=IB"),
+    ("NCCL_NET= Socket", "quotes", "NCCL_NET=Socket"),
+    ('NCCL_NET_PLUGIN="none"', "quotes", "NCCL_NET_PLUGIN=none"),
+    ('GLOO_SOCKET_IFNAME="eth0"', "quotes", "GLOO_SOCKET_IFNAME=eth0"),
+    ("GLOO_SOCKET_IFNAME=eth0 # x", "inline_comment", "GLOO_SOCKET_IFNAME=eth0"),
     ("NCCL_IB_HCA=mlx5_0\nmlx5_1", "control_character", "NCCL_IB_HCA=mlx5_0,mlx5_1"),
     ("GLOO_SOCKET_IFNAME==eth0", "gloo_filter", "GLOO_SOCKET_IFNAME=eth0"),
     ("TORCH_NCCL_BLOCKING_WAIT=on", "not_a_choice", "TORCH_NCCL_BLOCKING_WAIT=1"),
@@ -71,6 +94,28 @@ MENDED = [
 ]
 NOT_MENDED = [
     ("GLOO_SOCKET_IFNAME=^lo", "gloo_filter"),
+    ("GLOO_SOCKET_IFNAME=10.0.0.1", "not_a_name"),
+    ("NCCL_SOCKET_IFNAME=10.0.0.1", "not_a_name"),
+    ("NCCL_SOCKET_IFNAME=192.168.0.0/24", "not_a_name"),
+    ("NCCL_SOCKET_IFNAME=fd00::1", "not_a_name"),
+    ("NCCL_SOCKET_IFNAME=auto", "not_a_name"),
+    ("NCCL_IB_HCA=all", "not_a_name"),
+    ("NCCL_IB_HCA=/dev/infiniband/uverbs0", "not_a_name"),
+    ("NCCL_SOCKET_IFNAME=:eth0", "no_names"),
+    ("NCCL_SOCKET_IFNAME=^=", "no_names"),
+    ("NCCL_SOCKET_IFNAME=eth?", "wildcard"),
+    ("NCCL_BUFFSIZE=4 194 304", "number_garbage"),
+    ("NCCL_IB_TIMEOUT=22.5", "number_garbage"),
+    ("NCCL_IB_TC=106,105", "number_garbage"),
+    ("NCCL_NET=none", "not_a_choice"),
+    ("NCCL_NET=IB,Socket", "not_a_choice"),
+    ("NCCL_NET_PLUGIN=~/libnccl-net.so", "tilde"),
+    ("NCCL_RAS_ADDR=28028", "not_an_address"),
+    ("NCCL_COMM_ID=10.0.0.1:99999", "out_of_range"),
+    ("NCCL_IB_ADDR_RANGE=10.0.0.0", "not_a_subnet"),
+    ("TORCH_NCCL_HEARTBEAT_TIMEOUT=60", "unknown_name"),
+    ("NCCL_IB_GID=3", "unknown_name"),
+    ("NCCL_NET_GDR=1", "unknown_name"),
     ("NCCL_SOCKET_IFNAME=mlx5_0", "other_device"),
     ("NCCL_IB_HCA=eth0", "other_device"),
     ("NCCL_SOCKET_IFNAME=*", "one_character"),
@@ -107,6 +152,7 @@ NCCL_HOME=/usr
 NCCL_VERSION=2.11.4-1
 NCCL_TIMEOUT=1800
 NCCL_PLUGIN_DISABLE=1
+NCCL_MIN_NCHANNELS=0
 NCCL_IB_HCA=^mlx5_0:1
 NCCL_IB_HCA=mlx5
 NCCL_IB_HCA=mlx5_bond_1,mlx5_bond_5
@@ -142,6 +188,30 @@ CUDA_VISIBLE_DEVICES=0,1
 """.strip().split("\n")
 
 
+NOTED = [
+    ("NCCL_SOCKET_IFNAME=^lo,docker", "exclusion"),
+    ("NCCL_SOCKET_IFNAME=lo", "loopback"),
+    ("NCCL_SOCKET_IFNAME=eth1,eth10", "prefix"),
+    ("NCCL_DEBUG_SUBSYS=INIT,NET", "bootstrap_hidden"),
+    ("NCCL_DEBUG_FILE=/tmp/nccl.%h.log", "shared_file"),
+    ("NCCL_P2P_LEVEL=4", "old_number"),
+    ("NCCL_IB_TIMEOUT=0", "out_of_range"),
+    ("NCCL_IB_GID_INDEX=3", "gid_index"),
+    ("NCCL_IB_TC=106 # lossless", "number_garbage"),
+    ("NCCL_IB_DISABLE=1;", "number_garbage"),
+]
+NAMES_OF_OTHERS = """
+FI_EFA_USE_DEVICE_RDMA OFI_NCCL_NIC_DUP_CONNS NCCL_OFI_TUNER NCCL_GPUDIRECTTCPX_CTRL_DEV NCCL_FASTRAK_USE_LLCM
+NCCL_SHIMNET_X NCCL_USE_SNAP NCCL_GIB_X SHARP_COLL_ENABLE_SAT NCCL_SHARP_GROUP_SIZE_THRESH NCCL_PLUGIN_P2P NCCL_UCX_TLS
+UCX_NET_DEVICES NCCL_IBEXT_DISABLE NCCL_MSCCL_ENABLE MSCCL_XML_FILES RCCL_MSCCLPP_ENABLE NCCL_NCHANNELS_PER_PEER
+NCCL_ACCL_C4 ACCL_IB_GID_INDEX_FIX NCCL_TCCL_X TCCL_X VCCL_X BYTED_TORCH_BYTECCL NCCL_BYTECCL_X NCCL_CTRAN_ENABLE
+HOROVOD_NCCL_HOME VLLM_NCCL_SO_PATH SGLANG_NCCL_SO_PATH RAY_NCCL_X OMPI_MCA_btl_tcp_if_include HCCL_SOCKET_IFNAME
+CCL_SOCKET_IFNAME FLAGS_nccl_blocking_wait NCCL_HOME NCCL_TESTS_PATH NCCL_LOG_FILE NCCL_LOG_DIR NCCL_RANK NCCL_PORT
+NCCL_MASTER_ADDR NCCL_BACKEND NCCL_HOSTFILE NCCL_TIMEOUT NCCL_SHIM_X NCCL_PREFETCH NCCL_C4_ENABLE CUDA_VISIBLE_DEVICES
+NCCL_IB_EXT_DISABLE NCCL_ENABLE_DMABUF_SUPPORT NCCL_PLUGIN_PATH NCCL_LIB_SO NVTE_FUSED_ATTN RANK WORLD_SIZE
+"""
+
+
 class TestOneSetting:
     @pytest.mark.parametrize(("line", "kind", "fix"), MENDED, ids=[line for line, _, _ in MENDED])
     def test_that_is_wrong_is_told_with_the_line_as_it_should_be(self, line: str, kind: str, fix: str) -> None:
@@ -159,6 +229,33 @@ class TestOneSetting:
     @pytest.mark.parametrize("line", WORKING)
     def test_that_works_is_not_accused(self, line: str) -> None:
         assert accused(findings(line)) == []
+
+    @pytest.mark.parametrize(("line", "kind"), NOTED)
+    def test_that_works_may_be_worth_a_word(self, line: str, kind: str) -> None:
+        finding = only(line)
+        assert (finding.id, finding.level) == (kind, "info")
+
+    @pytest.mark.parametrize("name", NAMES_OF_OTHERS.split())
+    def test_of_a_vendor_or_a_framework_is_not_accused(self, name: str) -> None:
+        assert accused(findings(f"{name}=1")) == []
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("NCCL_SOCKET_INTERFACE", "NCCL_SOCKET_IFNAME"),
+            ("GLOO_SOCKET_IFACE", "GLOO_SOCKET_IFNAME"),
+            ("TP_SOCKET_INTERFACE", "TP_SOCKET_IFNAME"),
+            ("NCCL_IB_RETRY_COUNT", "NCCL_IB_RETRY_CNT"),
+            ("NCCL_TOPOLOGY_FILE", "NCCL_TOPO_FILE"),
+            ("NCCL_DEBUG_SUBSYSTEM", "NCCL_DEBUG_SUBSYS"),
+            ("NCCL_DEGUB", "NCCL_DEBUG"),
+        ],
+    )
+    def test_with_another_word_in_its_name_is_recognised(self, name: str, meant: str) -> None:
+        finding = findings(f"{name}=x")[0]
+        assert finding.id == "unknown_name"
+        assert finding.fix.startswith(f"{meant}=")
+        assert finding.sees.startswith({"G": "Gloo ", "T": "TensorPipe ", "N": "NCCL "}[meant[0]])
 
     def test_keeps_its_place_and_says_what_nccl_reads(self) -> None:
         finding = only("NCCL_IB_DISABLE=true")
@@ -200,6 +297,15 @@ class TestTheVersion:
     def test_decides_whether_a_word_is_a_switch(self) -> None:
         assert only("NCCL_SET_THREAD_NAME=true", (2, 30, 3)).id == "word_for_number"
         assert findings("NCCL_SET_THREAD_NAME=true", (2, 30, 7)) == ()
+
+    def test_decides_whether_init_tells_the_interface(self) -> None:
+        assert findings("NCCL_DEBUG_SUBSYS=INIT", (2, 22, 3)) == ()
+        assert only("NCCL_DEBUG_SUBSYS=INIT", (2, 23, 4)).id == "bootstrap_hidden"
+        assert findings("NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP") == findings("NCCL_DEBUG_SUBSYS=ALL") == ()
+
+    def test_decides_whether_there_is_a_newer_name_already(self) -> None:
+        assert findings("NCCL_CHECK_POINTERS=1", (2, 27, 5)) == ()
+        assert only("NCCL_CHECK_POINTERS=1", (2, 29, 7)).id == "deprecated"
 
     def test_decides_whether_a_policy_has_a_name(self) -> None:
         assert only("NCCL_CTA_POLICY=EFFICIENCY", (2, 28, 9)).id == "word_for_number"
@@ -265,6 +371,23 @@ class TestTogether:
         alone = [Setting("NCCL_DEBUG_FILE", "/tmp/%h.%p"), Setting("NCCL_DEBUG_SUBSYS", "NET")]
         assert {f.id for f in together_findings(alone, None)} == {"unused"}
         assert together_findings([*alone, Setting("NCCL_DEBUG", "INFO")], None) == ()
+
+    def test_an_address_of_the_root_is_misread_by_some_versions(self) -> None:
+        root = Setting("NCCL_COMM_ID", "10.0.0.1:4000")
+        for version, kinds in (((2, 28, 9), []), ((2, 29, 2), ["contradiction"]), ((2, 30, 3), []), (None, [])):
+            assert [f.id for f in together_findings([root], version)] == kinds
+        assert together_findings([root, Setting("NCCL_SOCKET_IFNAME", "eth0")], (2, 29, 7)) == ()
+
+    def test_a_fixed_gid_leaves_nothing_to_look_for(self) -> None:
+        subnet = Setting("NCCL_IB_ADDR_RANGE", "10.0.0.0/8")
+        assert [f.id for f in together_findings([subnet, Setting("NCCL_IB_GID_INDEX", "3")], None)] == ["unused"]
+        assert together_findings([subnet, Setting("NCCL_IB_GID_INDEX", "-1")], None) == ()
+
+    def test_a_subnet_must_be_of_the_family_that_is_looked_for(self) -> None:
+        subnet = Setting("NCCL_IB_ADDR_RANGE", "fd00::/8")
+        (finding,) = together_findings([subnet], None)
+        assert (finding.level, finding.name) == ("warning", "NCCL_IB_ADDR_RANGE")
+        assert together_findings([subnet, Setting("NCCL_IB_ADDR_FAMILY", "AF_INET6")], None) == ()
 
     def test_too_many_sockets_are_counted(self) -> None:
         threads = Setting("NCCL_SOCKET_NTHREADS", "8")

@@ -49,7 +49,7 @@ RIGHT = [
     b"# NCCL_DEBUG=INFO  # twice\n#\nNCCL_DEBUG=INFO",
     b"NCCL_SOCKET_IFNAME==eth1\nNCCL_IB_HCA=^=mlx5_0:1,mlx5_1\n",
     b"NCCL_DEBUG_FILE=/tmp/nccl.%h.%p#1\n",
-    b"NCCL_COMM_ID=[fe80::1]:1234\n",
+    b"NCCL_COMM_ID=[fe80::1]:1234\nNCCL_SOCKET_IFNAME=eth1\n",
     b"NCCL_TUNER_PLUGIN=/opt/my tuner/libtuner.so\n",
 ]
 

@@ -16,35 +16,41 @@ MISNAMED = {
     "NCCL_NET_IFNAME": "NCCL_SOCKET_IFNAME",
     "NCCL_NET_INTERFACE": "NCCL_SOCKET_IFNAME",
     "NCCL_NETWORK_INTERFACE": "NCCL_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFACE": "NCCL_SOCKET_IFNAME",
-    "NCCL_SOCKET_INTERFACE": "NCCL_SOCKET_IFNAME",
     "GLOO_IFNAME": "GLOO_SOCKET_IFNAME",
     "GLOO_INTERFACE": "GLOO_SOCKET_IFNAME",
-    "GLOO_SOCKET_IFACE": "GLOO_SOCKET_IFNAME",
-    "GLOO_SOCKET_INTERFACE": "GLOO_SOCKET_IFNAME",
     "NCCL_HCA": "NCCL_IB_HCA",
-    "NCCL_IB_DEVICE": "NCCL_IB_HCA",
-    "NCCL_IB_DEVICES": "NCCL_IB_HCA",
+    "NCCL_IB_IFNAME": "NCCL_IB_HCA",
+    "NCCL_IB_INTERFACE": "NCCL_IB_HCA",
+    "NCCL_IB_TRAFFIC_CLASS": "NCCL_IB_TC",
+    "NCCL_IB_SERVICE_LEVEL": "NCCL_IB_SL",
     "NCCL_GID_INDEX": "NCCL_IB_GID_INDEX",
     "NCCL_GDR_LEVEL": "NCCL_NET_GDR_LEVEL",
     "NCCL_GDR_READ": "NCCL_NET_GDR_READ",
-    "NCCL_ALGORITHM": "NCCL_ALGO",
-    "NCCL_PROTOCOL": "NCCL_PROTO",
     "NCCL_LOG_LEVEL": "NCCL_DEBUG",
     "NCCL_LOGLEVEL": "NCCL_DEBUG",
     "NCCL_DEBUG_LEVEL": "NCCL_DEBUG",
-    "NCCL_LOG_FILE": "NCCL_DEBUG_FILE",
-    "NCCL_BUFFER_SIZE": "NCCL_BUFFSIZE",
     "NCCL_P2P_READ": "NCCL_P2P_READ_ENABLE",
     "NCCL_NETWORK": "NCCL_NET",
     "NCCL_RDMA_DISABLE": "NCCL_IB_DISABLE",
-    "NCCL_SHMEM_DISABLE": "NCCL_SHM_DISABLE",
     "NCCL_CONF": "NCCL_CONF_FILE",
     "NCCL_CONFIG_FILE": "NCCL_CONF_FILE",
-    "NCCL_IB_PCI_RELAXED_ORDER": "NCCL_IB_PCI_RELAXED_ORDERING",
 }
 """Names that people write, too far from the right one to be slips of the hand."""
+_SYNONYMS = {
+    **dict.fromkeys(("INTERFACE", "INTERFACES", "IFACE", "IFACES"), "IFNAME"),
+    **dict.fromkeys(("DEVICE", "DEVICES"), "HCA"),
+    **dict.fromkeys(("ALGORITHM", "ALGORITHMS"), "ALGO"),
+    **dict.fromkeys(("PROTOCOL", "PROTOCOLS", "PROTOCAL"), "PROTO"),
+    **dict.fromkeys(("SUBSYSTEM", "SUBSYSTEMS"), "SUBSYS"),
+    **dict.fromkeys(("COUNT", "RETRIES"), "CNT"),
+    "TOPOLOGY": "TOPO",
+    "BUFFER": "BUFF",
+    "SHMEM": "SHM",
+    "ORDER": "ORDERING",
+}
+"""Words that people write for those of NCCL."""
 _OPPOSITE = {"ENABLE": "DISABLE", "ENABLED": "DISABLE", "DISABLE": "ENABLE", "DISABLED": "ENABLE"}
+_MOST_LONGER = 3
 _OTHER_LIBRARY = re.compile(r"[A-MO-Z]?CCL_")
 """HCCL, RCCL, oneCCL: libraries of the same kind, whose names differ from NCCL's by one letter."""
 _CANDIDATES = tuple(name for name, known in KNOWN.items() if known.side not in ("plugin", "tool") and not known.removed)
@@ -60,6 +66,8 @@ class Near:
     """A slip of one letter, of the case, of the order of words; nothing else can be meant."""
     inverted: bool = False
     """It says the opposite: …_ENABLE for …_DISABLE."""
+    guess: bool = False
+    """Worth a question, and not to be put in its place."""
 
 
 @lru_cache
@@ -77,7 +85,7 @@ def near(name: str) -> Near | None:
         same = _those(lambda known: sorted(known.split("_")) == sorted(words))
     if same:
         return Near(same, sure=True)
-    return _opposite(words) or _slip(wanted, words)
+    return _opposite(words) or _slip(wanted, words) or _synonym(words) or _cut_short(wanted, words)
 
 
 def _those(fits: Callable[[str], bool]) -> tuple[str, ...]:
@@ -87,6 +95,27 @@ def _those(fits: Callable[[str], bool]) -> tuple[str, ...]:
 def _opposite(words: list[str]) -> Near | None:
     other = "_".join(_OPPOSITE.get(word, word) for word in words)
     return Near((other,), sure=False, inverted=True) if other in _CANDIDATES else None
+
+
+def _synonym(words: list[str]) -> Near | None:
+    other = "".join(_SYNONYMS.get(word, word) for word in words)
+    same = _those(lambda known: known.replace("_", "") == other)
+    return Near(same, sure=False) if same else None
+
+
+def _cut_short(wanted: str, words: list[str]) -> Near | None:
+    """The beginning of a name; not of one that ends with what turns the meaning round."""
+    if len(words) < 3:
+        return None
+    longer = _those(
+        lambda known: (
+            known.startswith(wanted)
+            and KNOWN[known].documented
+            and not KNOWN[known].deprecated
+            and known.rpartition("_")[2] not in _OPPOSITE
+        )
+    )
+    return Near(longer, sure=False, guess=True) if 0 < len(longer) <= _MOST_LONGER else None
 
 
 def _slip(wanted: str, words: list[str]) -> Near | None:
@@ -128,7 +157,7 @@ def _slips(words: list[str], known: list[str]) -> int | None:
         if short and (slips > 1 or (len(word) == len(right) and sorted(word) != sorted(right))):
             return None
         total += slips
-        if slips * 3 > len(right) and not short:
+        if slips * 3 > len(right) and not short and sorted(word) != sorted(right):
             return None
     return total if 0 < total <= 2 else None
 

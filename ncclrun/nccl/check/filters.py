@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -13,7 +14,22 @@ from ncclrun.nccl.version import Version
 
 _HCA = re.compile(r"(mlx[45](_|$)|bnxt_re|hfi1_|irdma|rdmap\d|rocep|roceo|mthca|qedr\d|erdma)")
 _INTERFACE = re.compile(r"(eth\d|en[opsx]\w*\d|em\d|p\d+p\d|ib\d+$|bond\d|team\d|wl\w*\d|docker|br-|veth|lo$)")
-_PARTS = re.compile(r"[,;|\s]+")
+_PARTS = re.compile(r"[,;|/\s]+")
+_GROUP = re.compile(r"([\w.:-]*)(?:\{([\w,.]+)\}|\[([\w,-]+)\])([\w.:-]*)")
+"""``mlx5_{0,1}``, ``mlx5_[0-3]``: nobody expands them behind a ``=``."""
+_MOST_OF_GROUP = 64
+_NAME = re.compile(r"[\w.:@-]+")
+_NO_NAMES = ("auto", "any", "all", "none", "default", "null")
+"""Words that other programs know in place of a name."""
+_FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"\s"), "blank_in_list", "a blank is part of a name"),
+    (re.compile(r"[*?\[\]{}]"), "wildcard", "NCCL knows no patterns; a name takes all that begin with it"),
+    (re.compile(r"[;|/]"), "separator", "names are parted by commas alone"),
+    (re.compile(r"[\^=]"), "sign_inside", "^ and = count at the very front alone, for all names"),
+    (re.compile(r"^[!~-]"), "other_sign", "^ is the one sign that leaves names out"),
+    (re.compile(r"[\"'`]"), "quotes", "the quotes are part of the name"),
+)
+"""What no name holds, the id of that, and what is wrong."""
 
 
 def filter_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
@@ -29,6 +45,9 @@ def filter_remarks(known: Known, value: str, version: Version) -> Iterator[Remar
     if found is None:
         return
     shape = tuple(_shape(known, value, found))
+    if not shape and known.name == "NCCL_SOCKET_IFNAME" and found.excluded and found.takes("lo"):
+        sees = "a list of your own takes the place of NCCL's, so lo is no longer left out, and NCCL takes it first"
+        shape = (Remark("warning", "lo_let_in", sees, value=f"{value.rstrip(',')},lo"),)
     yield from shape
     if shape:
         return
@@ -41,57 +60,72 @@ def filter_remarks(known: Known, value: str, version: Version) -> Iterator[Remar
 
 def _shape(known: Known, value: str, found: Filter) -> Iterator[Remark]:
     """Of the first mistake in the writing: the corrected value mends all of them."""
-    right = corrected(value)
-    dead = [name for name in found.names if re.search(r"[\s;|*?\"'^=]", name)]
-    blank = next((name for name in dead if re.search(r"\s", name)), None)
-    if blank is not None:
-        sees = f"a blank is part of a name: NCCL looks for {blank!r}, and {_nothing(found)}"
-        yield Remark("error", "blank_in_list", sees, value=right)
-    elif any(";" in name or "|" in name for name in dead):
-        sees = f"names are parted by commas alone: NCCL looks for {dead[0]!r}, and {_nothing(found)}"
-        yield Remark("error", "separator", sees, value=right)
-    elif any("*" in name or "?" in name for name in dead):
-        sees = (
-            f"NCCL knows no wildcards: it looks for {dead[0]!r}, and {_nothing(found)}; a name takes all that it begins"
-        )
-        yield Remark("error", "wildcard", sees, value=right)
-    elif any("^" in name or "=" in name for name in dead):
-        sees = (
-            f"^ and = count at the very front alone, for all names: NCCL looks for {dead[0]!r}, and {_nothing(found)}"
-        )
-        yield Remark("error", "sign_inside", sees, value=right)
-    elif dead:
-        yield Remark("error", "quotes", f"the quotes are part of the name: NCCL looks for {dead[0]!r}", value=right)
-    if not dead and known.name == "NCCL_SOCKET_IFNAME" and found.excluded and found.takes("lo"):
-        sees = "a list of your own takes the place of NCCL's, so lo is no longer left out, and NCCL takes it first"
-        yield Remark("warning", "lo_let_in", sees, value=f"{value.rstrip(',')},lo")
+    if not found.names:
+        any_one = "any device" if known.name == "NCCL_IB_HCA" else "any interface, lo first"
+        comes = "leaves all out, and finds none" if found.excluded else f"takes {any_one}"
+        yield Remark("error", "no_names", f"there is no name in it: NCCL {comes}")
+        return
+    whole = value.lstrip("^=").split(",")
+    if wrong := next((name for name in whole if _address(name) or name.startswith("/")), None):
+        yield Remark("error", "not_a_name", f"NCCL takes names here, no addresses or paths: it looks for {wrong!r}")
+        return
+    for pattern, kind, why in _FAULTS:
+        if wrong := next((name for name in found.names if pattern.search(name)), None):
+            comes = "leaves nothing out by it" if found.excluded else "finds nothing by it"
+            yield Remark("error", kind, f"{why}: NCCL looks for {wrong!r}, and {comes}", value=corrected(value))
+            return
+    if len(found.names) == 1 and found.names[0].lower() in _NO_NAMES:
+        sees = f"NCCL knows no such word here: it looks for a name that begins with {found.names[0]!r}"
+        yield Remark("warning", "not_a_name", sees)
 
 
-def _nothing(found: Filter) -> str:
-    return "leaves nothing out by it" if found.excluded else "finds nothing by it"
+def _address(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        return False
+    return not text.strip().isdigit()
 
 
 def corrected(value: str) -> str | None:
-    """The list that was meant: signs once, in front; commas; no blanks, quotes, wildcards. None: it isn't clear."""
-    parts = [part for part in _PARTS.split(value.replace('"', "").replace("'", "")) if part.strip("^=")]
-    excluded = [part.startswith(("^", "=^")) for part in parts]
-    if not parts:
+    """The list that was meant: signs once, in front; commas; no blanks, quotes, patterns. None: it isn't clear."""
+    bare = re.split(r"\s*(?:#|//)", value.translate({ord(quote): None for quote in "\"'`"}))[0]
+    bare = _GROUP.sub(_expanded, bare)
+    parts = [part.replace("!", "^") for part in _PARTS.split(bare) if part.strip("^=!")]
+    if not parts or bare.startswith("/"):
         return None
+    excluded = [part.startswith(("^", "=^", "-", "~")) for part in parts]
     # a,^b: b is not in the list anyhow, unless a takes it too, which nobody writes.
     if not excluded[0]:
         parts = [part for part, out in zip(parts, excluded, strict=True) if not out]
     exact = any("=" in part[:2] for part in parts)
-    names = [part.lstrip("^=") for part in parts]
+    names = [part.lstrip("^=~-") for part in parts]
     if not exact:
-        names = [name.removesuffix("*") for name in names]
-    if any(not name or re.search(r"[*?^=]", name) for name in names):
+        names = [re.sub(r"(\.?[*+]|\$)$", "", name) for name in names]
+    if not all(_NAME.fullmatch(name) for name in names):
         return None
     return "^" * excluded[0] + "=" * exact + ",".join(names)
 
 
+def _expanded(group: re.Match[str]) -> str:
+    before, braces, brackets, behind = group.groups()
+    inner = braces or brackets
+    run = re.fullmatch(r"(\d{1,4})(?:\.\.|-)(\d{1,4})", inner)
+    if run:
+        parts = [str(number) for number in range(int(run[1]), int(run[2]) + 1)]
+    elif "," in inner or braces or not brackets.isalnum():
+        parts = inner.split(",")
+    else:
+        parts = list(brackets)
+    if len(parts) > _MOST_OF_GROUP:
+        return group[0]
+    return ",".join(f"{before}{part}{behind}" for part in parts)
+
+
 def _devices(known: Known, found: Filter) -> Iterator[Remark]:
-    """Names of the other kind, and names that take more than they say."""
-    if known.name == "NCCL_SOCKET_IFNAME":
+    """Names of the other kind, and what else is worth knowing of such a list."""
+    sockets = known.name == "NCCL_SOCKET_IFNAME"
+    if sockets:
         wrong = [name for name in found.names if _HCA.match(name)]
         sees = "is an RDMA device and no interface: NCCL finds no socket interface by it; it belongs into NCCL_IB_HCA"
     elif known.name == "NCCL_IB_HCA":
@@ -101,6 +135,13 @@ def _devices(known: Known, found: Filter) -> Iterator[Remark]:
         return
     if wrong and not found.excluded:
         yield Remark("warning", "other_device", f"{wrong[0]} {sees}")
+    elif sockets and found.excluded:
+        sees = (
+            "NCCL takes what is left, in the kernel's order, virtual ones (br-…, veth…) too; =NAME takes that one alone"
+        )
+        yield Remark("info", "exclusion", sees)
+    elif sockets and set(found.names) == {"lo"}:
+        yield Remark("info", "loopback", "over lo no other host can be reached")
     elif not found.exact:
         wide = next((n for n in found.names for other in found.names if other != n and other.startswith(n)), None)
         if wide is not None:
@@ -108,14 +149,21 @@ def _devices(known: Known, found: Filter) -> Iterator[Remark]:
             yield Remark("info", "prefix", sees)
 
 
-def gloo_remarks(value: str) -> Iterator[Remark]:
+def names_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
     """Of GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME, which have no signs, prefixes or blanks."""
+    del version
+    who = "Gloo" if known.side == "gloo" else "TensorPipe"
+    looks = f"it looks for an interface {value!r}, and fails"
     bare = ",".join(part.strip().lstrip("=") for part in value.split(",") if part.strip())
     if "^" in value:
-        yield Remark("error", "gloo_filter", f"^ means nothing to Gloo: it looks for an interface {value!r} and fails")
+        yield Remark("error", "gloo_filter", f"^ means nothing to {who}: {looks}")
     elif "*" in value:
-        yield Remark("error", "gloo_filter", f"Gloo takes full names: it looks for an interface {value!r} and fails")
+        yield Remark("error", "gloo_filter", f"{who} takes full names: {looks}")
+    elif _address(value):
+        yield Remark("error", "not_a_name", f"{who} takes names here and no addresses: {looks}")
     elif bare != value and bare:
         wrong = next(part for part in value.split(",") if part != part.strip().lstrip("=") or not part)
-        sees = f"Gloo takes bare full names with commas between: it looks for an interface {wrong!r}, and fails"
+        sees = f"{who} takes bare full names with commas between: it looks for an interface {wrong!r}, and fails"
         yield Remark("error", "gloo_filter", sees, value=bare)
+    elif value == "lo":
+        yield Remark("info", "loopback", "over lo no other host can be reached")

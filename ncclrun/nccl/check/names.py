@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 
 from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.catalogue.nearest import Near, near
 from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import number
 from ncclrun.nccl.version import NEWEST, Version, shown
 
 NCCL_LIKE = re.compile(r"(TORCH_)?NCCL|GLOO_|TP_SOCKET", re.IGNORECASE)
+_WHO = {"torch": "torch", "gloo": "Gloo", "tensorpipe": "TensorPipe"}
 _READERS = {
     "torch": "torch reads it from the environment, before NCCL reads its files",
     "gloo": "Gloo reads it from the environment, and knows nothing of NCCL's files",
@@ -23,7 +25,7 @@ _READERS = {
 def meant(name: str) -> str | None:
     """The one known name that an unknown one stands for, with the same meaning; None where it isn't clear."""
     found = near(name)
-    return found.names[0] if found and len(found.names) == 1 and not found.inverted else None
+    return found.names[0] if found and len(found.names) == 1 and not (found.inverted or found.guess) else None
 
 
 def unknown_remarks(name: str, value: str, *, family: bool, conf: bool) -> Iterator[Remark]:
@@ -42,9 +44,9 @@ def _near_remark(found: Near, value: str) -> Remark:
         flipped = {0: "1", 1: "0"}.get(number(value).value or 0) if value.strip() in ("0", "1") else None
         sees = f"NCCL knows no such variable, and passes over it; {right} says the opposite"
         return Remark("warning", "unknown_name", sees, name=right if flipped else None, value=flipped)
-    if len(found.names) > 1:
-        return Remark("warning", "unknown_name", f"NCCL passes over it: is {' or '.join(found.names[:3])} meant?")
-    who = "torch" if right.startswith("TORCH_") else "Gloo" if right.startswith("GLOO_") else "NCCL"
+    who = _WHO.get(KNOWN[right].side, "NCCL")
+    if len(found.names) > 1 or found.guess:
+        return Remark("warning", "unknown_name", f"{who} passes over it: is {' or '.join(found.names[:3])} meant?")
     sees = f"{who} knows no such variable, and passes over it: {right} is meant"
     return Remark("error" if found.sure else "warning", "unknown_name", sees, name=right)
 
@@ -64,13 +66,19 @@ def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Itera
     if known.removed and (version or NEWEST) >= known.removed:
         why = f": {known.deprecated}" if known.deprecated else ""
         yield Remark("warning", "removed", f"NCCL reads it no more{why}")
-    elif known.deprecated:
+    elif known.deprecated and not _successor_is_newer(known, version or NEWEST):
         old = f"; {known.instead} is the name now" if known.instead and known.instead not in known.deprecated else ""
         yield Remark("info", "deprecated", f"{known.deprecated}{old}; the old one still works")
     elif version and known.since and version < known.since:
         yield Remark(
             "warning", "too_new", f"NCCL {shown(version)} doesn't read it: it came with {_release(known.since)}"
         )
+
+
+def _successor_is_newer(known: Known, version: Version) -> bool:
+    """What has taken its place is not there yet."""
+    since = KNOWN[known.instead].since if known.instead else None
+    return since is not None and since > version
 
 
 def _release(since: Version) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from ncclrun.model.settings import Level
 from ncclrun.nccl.catalogue.known import Known
@@ -12,8 +13,11 @@ from ncclrun.nccl.values import SWITCHES, TYPED_SINCE, is_true, number
 from ncclrun.nccl.version import Version
 
 YES = ("true", "t", "yes", "y", "on", "enable", "enabled")
-ONLY_ONE = "NCCL_P2P_DISABLE"
+ONLY_ONE = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
+"""Flags that are compared with 1; of all others any number but 0 is yes."""
 NO = ("false", "f", "no", "n", "off", "disable", "disabled", "none")
+_BEHIND = re.compile(r"[#;&|()\[\]{}\\\\\"'`]|//|--")
+"""What begins a comment, or closes something, behind a number: it changes nothing."""
 _KEPT = {
     "NCCL_IB_DISABLE": "InfiniBand stays on",
     "NCCL_P2P_DISABLE": "GPUs go on reaching each other directly",
@@ -60,8 +64,25 @@ def _garbage(known: Known, value: int, rest: str) -> Remark:
         meant = str(value * 1024 ** ("kmg".index(unit[1].lower()) + 1))
         return Remark("error", "number_garbage", f"{who} knows no units: it reads {value}", value=meant)
     own = (known.name.endswith("_SEC") and rest == "s") or (known.name.endswith(("_MSEC", "_MILSEC")) and rest == "ms")
-    wrong = not own and (rest[0].isalnum() or re.match(r"\.\d*[1-9]", rest))
-    return Remark("warning" if wrong else "info", "number_garbage", f"{who} reads {value}, and drops {rest!r}")
+    sees = f"{who} reads {value}, and drops {rest!r}"
+    meant_number = _reckoned(value, rest)
+    if meant_number is not None and (known.high is None or meant_number <= known.high):
+        return Remark("error", "number_garbage", sees, value=str(meant_number))
+    wrong = not own and not _BEHIND.match(rest) and re.search(r"[A-Za-z1-9]", rest)
+    return Remark("warning" if wrong else "info", "number_garbage", sees)
+
+
+def _reckoned(value: int, rest: str) -> int | None:
+    """The number of which ``value`` is but the beginning: ``4_194_304``, ``4*1024``, ``1<<22``, ``1e6``."""
+    if re.fullmatch(r"([,_']\d{3})+", rest):
+        return int(str(value) + re.sub(r"\D", "", rest))
+    if re.fullmatch(r"(\s*\*\s*\d{1,10})+", rest):
+        return value * prod(map(int, re.findall(r"\d+", rest)))
+    if shift := re.fullmatch(r"\s*<<\s*(\d{1,2})", rest):
+        return value << int(shift[1])
+    if (power := re.fullmatch(r"(?:\.(\d{1,9}))?[eE]\+?(\d{1,2})", rest)) and len(power[1] or "") <= int(power[2]):
+        return int(f"{value}{(power[1] or '').ljust(int(power[2]), '0')}")
+    return None
 
 
 def _word_for_number(known: Known, value: str) -> Iterator[Remark]:
@@ -88,13 +109,13 @@ def _switch(known: Known, value: str) -> Iterator[Remark]:
 
 def _range(known: Known, value: int, version: Version) -> Iterator[Remark]:
     if known.kind == "flag":
-        if known.name == ONLY_ONE and value not in (0, 1):
+        if known.name in ONLY_ONE and value not in (0, 1):
             sees = f"NCCL takes 1 alone for yes here, and not {value}: {_KEPT[known.name]}"
             yield Remark("error", "out_of_range", sees, value="1")
         return  # of the others all but 0 is yes
     if known.allowed and str(value) not in known.allowed:
         yield Remark("warning", "out_of_range", f"NCCL reads {value}, and knows {in_words(known.allowed)} here")
-    elif known.name == "NCCL_IB_TIMEOUT" and value > 31:
+    elif known.name == "NCCL_IB_TIMEOUT" and (value > 31 or value == 0):
         yield Remark("info", "out_of_range", f"{value} is for ever: NCCL never gives a lost packet up")
     elif (known.low is not None and value < known.low) or (known.high is not None and value > known.high):
         bounds = f"{known.low} to {known.high}" if known.high is not None else f"{known.low} and more"

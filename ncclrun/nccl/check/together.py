@@ -11,13 +11,16 @@ from ncclrun.nccl.version import Version
 
 Values = Mapping[str, str]
 MOST_SOCKETS = 64
+COMM_ID_INVERTED: tuple[Version, Version] = ((2, 29, 2), (2, 29, 7))
+"""First and last version that look for an interface outside of the subnet of NCCL_COMM_ID instead of inside."""
 
 
 def together_remarks(values: Values, version: Version) -> Iterator[tuple[str, Remark]]:
     """(name of the setting that it is said of, what)."""
-    del version
     for rule in _RULES:
         yield from rule(values)
+    if COMM_ID_INVERTED[0] <= version <= COMM_ID_INVERTED[1]:
+        yield from _comm_id(values)
 
 
 def _on(values: Values, name: str) -> bool:
@@ -62,6 +65,27 @@ def _bounds(values: Values) -> Iterator[tuple[str, Remark]]:
             yield low, Remark("warning", "contradiction", f"it asks for more than {high} allows, {most}")
 
 
+def _comm_id(values: Values) -> Iterator[tuple[str, Remark]]:
+    """With an interface of its own NCCL does not look for one in that subnet."""
+    if values.get("NCCL_COMM_ID") and not values.get("NCCL_SOCKET_IFNAME"):
+        sees = "NCCL 2.29.2 to 2.29.7 take an interface that is not in its subnet, lo first; NCCL_SOCKET_IFNAME helps"
+        yield "NCCL_COMM_ID", Remark("warning", "contradiction", sees)
+
+
+def _gid(values: Values) -> Iterator[tuple[str, Remark]]:
+    index = number(values.get("NCCL_IB_GID_INDEX") or "-1").value
+    if index is not None and index >= 0:
+        for name in ("NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_IB_ROCE_VERSION_NUM"):
+            if values.get(name):
+                yield name, Remark("info", "unused", "NCCL_IB_GID_INDEX is set too, so NCCL looks for no GID")
+        return
+    wanted = "AF_INET6" if values.get("NCCL_IB_ADDR_FAMILY") == "AF_INET6" else "AF_INET"
+    subnet = values.get("NCCL_IB_ADDR_RANGE", "")
+    if "/" in subnet and (":" in subnet) != (wanted == "AF_INET6"):
+        sees = f"NCCL ignores it: NCCL_IB_ADDR_FAMILY is {wanted}, and this subnet is of the other family"
+        yield "NCCL_IB_ADDR_RANGE", Remark("warning", "contradiction", sees)
+
+
 def _two_names(values: Values) -> Iterator[tuple[str, Remark]]:
     """An old name of torch's beside the new one that says something else."""
     for name, value in values.items():
@@ -78,5 +102,6 @@ _RULES: tuple[Callable[[Values], Iterator[tuple[str, Remark]]], ...] = (
     _sockets,
     _no_p2p,
     _bounds,
+    _gid,
     _two_names,
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ncclrun.nccl.catalogue.known import Kind, Known
-from ncclrun.nccl.check.filters import filter_remarks, gloo_remarks
+from ncclrun.nccl.check.filters import filter_remarks, names_remarks
 from ncclrun.nccl.check.numbers import boolean_remarks, integer_remarks
 from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.check.words import (
@@ -35,10 +35,9 @@ _BY_KIND: Mapping[Kind, Callable[[Known, str, Version], Iterator[Remark]]] = {
     "address": address_remarks,
     "interfaces": filter_remarks,
     "hcas": filter_remarks,
+    "names": names_remarks,
 }
 _BY_NAME: Mapping[str, Callable[[str], Iterator[Remark]]] = {
-    "GLOO_SOCKET_IFNAME": gloo_remarks,
-    "TP_SOCKET_IFNAME": gloo_remarks,
     "NCCL_IB_ADDR_RANGE": subnet_remarks,
     "NCCL_NET": network_remarks,
     "NCCL_NETDEVS_POLICY": policy_remarks,
@@ -59,6 +58,8 @@ def value_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
         yield Remark("error", "inline_comment", sees, value=comment[1])
     elif len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" and _minds_quotes(known, value):
         yield Remark("error", "quotes", f"the quotes are part of the value: it is {value}", value=value[1:-1])
+    elif known.loads_code and known.kind == "text" and value[0] in "~\"'":
+        yield from _library(value)
     else:
         if known.kind in _BY_KIND:
             yield from _BY_KIND[known.kind](known, value, version)
@@ -71,6 +72,14 @@ def _control(value: str, character: str) -> Remark:
     parts = [part for part in _CONTROL.split(value) if part.strip()]
     right = parts[0] if len(parts) == 1 else ",".join(parts) if parts and "," not in value else None
     return Remark("error", "control_character", f"{word} is part of the value, and nothing matches it", value=right)
+
+
+def _library(value: str) -> Iterator[Remark]:
+    """Of the name of a library to load."""
+    if value[0] == "~":
+        yield Remark("error", "tilde", "nobody expands ~ here: no such library is found")
+    elif len(value) > 2 and value[0] == value[-1]:
+        yield Remark("error", "quotes", f"the quotes are part of the value: it is {value}", value=value[1:-1])
 
 
 def _minds_quotes(known: Known, value: str) -> bool:

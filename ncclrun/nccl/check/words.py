@@ -10,7 +10,15 @@ from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.nearest import distance
 from ncclrun.nccl.check.numbers import NO, YES, in_words, integer_remarks
 from ncclrun.nccl.check.remark import Remark
-from ncclrun.nccl.values import BY_FUNCTION_SINCE, OTHER_LEVELS, TYPED, TYPED_SINCE, read_functions, read_words
+from ncclrun.nccl.values import (
+    BY_FUNCTION_SINCE,
+    OTHER_LEVELS,
+    TYPED,
+    TYPED_SINCE,
+    number,
+    read_functions,
+    read_words,
+)
 from ncclrun.nccl.version import Version
 
 WORDS_FOR_DEBUG = {
@@ -21,13 +29,18 @@ WORDS_FOR_DEBUG = {
     "DEBUG": "INFO",
     "VERBOSE": "INFO",
 }
+_TALKATIVE = ("TRACE", "INFO", "WARN", "VERSION")
+OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+"""What the numbers stand for that were written before there were words; 4 and all above are SYS."""
+BOOTSTRAP_SINCE: Version = (2, 23, 4)
+"""The line with the interface that was taken is no longer one of INIT."""
 NETWORKS = {
     **dict.fromkeys(("tcp", "sockets", "ethernet", "eth", "tcpip", "tcp/ip"), "Socket"),
     **dict.fromkeys(("infiniband", "rdma", "roce", "verbs", "ibverbs"), "IB"),
 }
 FUNCTIONS = ("BROADCAST", "REDUCE", "ALLGATHER", "REDUCESCATTER", "ALLREDUCE")
 POLICY_WORDS_SINCE: Version = (2, 29, 0)
-FOREIGN_ALGORITHMS = ("MSCCL", "SCCL")
+FOREIGN_ALGORITHMS = ("MSCCL", "SCCL", "CTRAN")
 """Words of vendors' NCCLs."""
 
 
@@ -62,14 +75,15 @@ def _debug(value: str, version: Version) -> Iterator[Remark]:
     if word in ("VERSION", "WARN", "INFO", "ABORT", "TRACE") or (word == "ATTN" and version >= (2, 31, 0)):
         return
     bare = value.strip().upper()
-    right = WORDS_FOR_DEBUG.get(bare) or (bare if bare in ("VERSION", "WARN", "INFO", "TRACE") else None)
+    said = re.findall(r"[A-Z0-9]+", bare)
+    right = WORDS_FOR_DEBUG.get(bare) or next((level for level in _TALKATIVE if level in said), None)
     if right is None and bare.lower() in (*NO, "0"):
         yield Remark("info", "debug_silent", "NCCL knows no such level and says nothing, as without it")
         return
     right = (
         right
-        or _nearest(bare, ("VERSION", "WARN", "INFO", "TRACE"))
-        or ("INFO" if bare.lower() in (*YES, "1", "2", "ALL") else "WARN")
+        or _nearest(bare, _TALKATIVE)
+        or ("INFO" if bare.lower() in (*YES, "all", "max") or bare.isdigit() else "WARN")
     )
     yield Remark(
         "error", "debug_silent", f"NCCL knows no level {value!r} and says nothing, errors neither", value=right
@@ -78,7 +92,11 @@ def _debug(value: str, version: Version) -> Iterator[Remark]:
 
 def level_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
     del version
-    if value in OTHER_LEVELS or value[0].isdigit():
+    if value in OTHER_LEVELS:
+        return
+    if value[0].isdigit():
+        level = OLD_LEVELS[min(number(value).value or 0, len(OLD_LEVELS) - 1)]
+        yield Remark("info", "old_number", f"numbers are the old way of saying it: NCCL reads {level}")
         return
     upper = value.strip().upper()
     right = upper if upper in OTHER_LEVELS else None
@@ -95,6 +113,7 @@ def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
     typed = version >= TYPED_SINCE
     unknown = [w for w in words if (w.strip() if typed else w).upper() not in known.allowed]
     if not unknown:
+        yield from _hidden(known, inverted, words, version)
         return
     parts = [part for part in re.split(r"[,|;\s]+", value.lstrip("^").upper()) if part]
     meant = [part if part in known.allowed else _nearest(part, known.allowed) for part in parts]
@@ -103,6 +122,15 @@ def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
     if known.name in TYPED:
         sees += ", and takes its default instead of the whole list" if typed else ": that word counts for nothing"
     yield Remark("error", "not_a_choice", sees, value="^" * inverted + right if right else None)
+
+
+def _hidden(known: Known, inverted: bool, words: Sequence[str], version: Version) -> Iterator[Remark]:
+    """Who asks for INIT wants to see the interface."""
+    asked = {word.strip().upper() for word in words}
+    alone = not inverted and "INIT" in asked and not asked & {"BOOTSTRAP", "ALL"}
+    if known.name == "NCCL_DEBUG_SUBSYS" and version >= BOOTSTRAP_SINCE and alone:
+        sees = "from 2.23.4 on INIT doesn't tell which interface NCCL takes; BOOTSTRAP beside it does"
+        yield Remark("info", "bootstrap_hidden", sees)
 
 
 def functions_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
@@ -169,26 +197,40 @@ def path_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]
 
 def address_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
     del version
-    if known.name == "NCCL_COMM_ID" and not re.fullmatch(r"(\[[^\]]+\]|[^:\s]+):\d{1,5}", value):
-        yield Remark("error", "not_an_address", "NCCL takes address:port here ([address]:port for IPv6), and fails")
+    found = re.fullmatch(r"(\[[^\]]+\]|[^:\s]+):(\d{1,6})", value)
+    if found is None:
+        what = "fails" if known.name == "NCCL_COMM_ID" else "leaves the service out"
+        yield Remark("error", "not_an_address", f"NCCL takes address:port here ([address]:port for IPv6), and {what}")
+    elif int(found[2]) > 65535:
+        yield Remark("warning", "out_of_range", f"there is no port {found[2]}: NCCL takes {int(found[2]) % 65536}")
 
 
 def subnet_remarks(value: str) -> Iterator[Remark]:
     try:
-        ipaddress.ip_network(value, strict=False)
+        subnet = ipaddress.ip_network(value, strict=False)
     except ValueError:
-        yield Remark("error", "not_a_subnet", "NCCL takes one subnet here, as 10.1.0.0/16, and can't read this one")
+        yield Remark("error", "not_a_subnet", "NCCL takes one subnet here, as 10.1.0.0/16, and ignores this")
+        return
+    _, slash, length = value.partition("/")
+    if not slash:
+        sees = "NCCL takes a subnet with the bits of its prefix, as 10.1.0.0/16, and ignores this"
+        yield Remark("error", "not_a_subnet", sees)
+    elif not length.isdigit():
+        sees = "NCCL takes the number of bits behind the /, and ignores a mask"
+        yield Remark("error", "not_a_subnet", sees, value=f"{subnet.network_address}/{subnet.prefixlen}")
 
 
 def network_remarks(value: str) -> Iterator[Remark]:
-    right = NETWORKS.get(value.strip().lower())
-    if right is not None:
-        yield Remark(
-            "warning",
-            "not_a_choice",
-            f"NCCL's own networks are IB and Socket: it looks for a plugin named {value!r}",
-            value=right,
-        )
+    bare = value.strip().strip("\"'")
+    right = NETWORKS.get(bare.lower())
+    looks = f"it looks for a network named {value!r}"
+    if bare != value:
+        sees = f"blanks and quotes are part of the name: {looks}, and fails"
+        yield Remark("error", "quotes", sees, value=right or bare or None)
+    elif right is not None:
+        yield Remark("warning", "not_a_choice", f"NCCL's own networks are IB and Socket: {looks}", value=right)
+    elif "," in value or value.lower() in ("none", "auto", "default", "any", "all"):
+        yield Remark("warning", "not_a_choice", f"NCCL takes the name of one network here: {looks}, and fails")
 
 
 def policy_remarks(value: str) -> Iterator[Remark]:
