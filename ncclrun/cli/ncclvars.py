@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 PATTERN = typer.Argument(
-    metavar="[PATTERN]", help="Part of a name, or a glob, in any case; else a word of the meaning.", show_default=False
+    metavar="[PATTERN]",
+    help="A name, part of one, a glob, or a word (interface, log), in any case.",
+    show_default=False,
 )
 
 
@@ -45,6 +47,8 @@ def vars_(
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         one = len(shown) == 1
         out.write(ncclvars.card(shown[0], width=width or 100) if one else ncclvars.table(shown or found, width=width))
-        if rest := ncclvars.left_out(len(found) - len(shown) if shown else 0):
-            aside.write(render([Note("info", rest)], colors=sys.stderr.isatty()))
+        rest = ncclvars.left_out(len(found) - len(shown) if shown else 0)
+        hints = [rest, "" if one or not sys.stdout.isatty() else ncclvars.MORE]
+        if notes := [Note("info", hint) for hint in hints if hint]:
+            aside.write(render(notes, colors=sys.stderr.isatty()))
     raise typer.Exit(0 if found else 1)

@@ -10,6 +10,7 @@ from typing import Any
 from ncclrun.console.tables import GAP, table_text
 from ncclrun.console.words import count
 from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.values import SWITCHES
 from ncclrun.nccl.version import Version, shown
 
 HEADS = ("variable", "since", "default", "values", "same", "meaning")
@@ -19,6 +20,7 @@ NARROWEST = 40
 """What the meaning gets at least."""
 LONGEST_VALUES = 28
 LABEL = 14
+MORE = "a name in full shows all about it; a word, as interface or log, finds what has to do with it"
 SAME = {"must": "yes", "should": "better", "may differ": "no", "unique": "never", "": ""}
 """In the table: does it have to be the same on all ranks?"""
 SAME_IN_FULL = {
@@ -40,10 +42,23 @@ SHAPES = {
     "integer": "a number",
     "interfaces": "[^][=]name[,name…]",
     "hcas": "[^][=]device[:port][,…]",
+    "names": "name[,name…]",
     "functions": "[^]word[,word…]",
     "path": "a path",
     "address": "host:port",
 }
+
+
+WRITTEN = {
+    "flag": "a word counts as 0: true, yes and on are 0",
+    "integer": "a word counts as 0, and what stands behind a number is dropped: 4M is 4",
+    "interfaces": "eth0 takes all that begin so, =eth0 that one alone, ^lo,docker all but those; no blanks or patterns",
+    "hcas": "mlx5_1 takes mlx5_10 too, =mlx5_1 that one alone, ^mlx5_0 all but that; no blanks or patterns",
+    "names": "full names alone: no ^, no =, no blanks",
+    "functions": "commas between, no blanks; ^ in front for all others; from 2.24 also ring;allreduce:tree",
+    "path": "~ and $HOME are not expanded in a file",
+}
+"""How a value of a kind is written, and what is made of one that isn't."""
 
 
 def table(entries: Sequence[Known], *, width: int | None) -> str:
@@ -103,7 +118,8 @@ def card(known: Known, *, width: int) -> str:
     lines = [known.name, *_paragraph(known.meaning, width, "  ")]
     facts = [
         ("values", values(known)),
-        ("default", known.default if known.default is not None else known.otherwise or "not set"),
+        ("", _written(known)),
+        ("default", _default_in_full(known)),
         ("since", f"NCCL {release(known.since)}" if known.since else ""),
         ("removed", f"NCCL {release(known.removed)} does not read it any more" if known.removed else ""),
         ("deprecated", known.deprecated),
@@ -120,6 +136,18 @@ def card(known: Known, *, width: int) -> str:
         if text:
             lines += _paragraph(text, width, f"  {label:<{LABEL}}", " " * (LABEL + 2))
     return "\n".join(lines) + "\n"
+
+
+def _written(known: Known) -> str:
+    """torch reads numbers in its own way, and some switches of NCCL's know words."""
+    other = known.name in SWITCHES or (known.side == "torch" and known.kind == "integer")
+    return "" if other else WRITTEN.get(known.kind, "")
+
+
+def _default_in_full(known: Known) -> str:
+    if known.default is None:
+        return known.otherwise or "not set"
+    return f"{known.default} ({known.otherwise})" if known.otherwise else known.default
 
 
 def _paragraph(text: str, width: int, first: str, others: str | None = None) -> list[str]:

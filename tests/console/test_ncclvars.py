@@ -40,6 +40,15 @@ class TestTheCard:
         for word in ("NCCL_ALGO", "NVLSTree", "2.5", "must be the same", "conf file", "source"):
             assert word in text
 
+    def test_shows_how_a_value_is_written_where_that_is_true(self) -> None:
+        assert "=eth0 that one alone" in card(KNOWN["NCCL_SOCKET_IFNAME"], width=200)
+        assert "a word counts as 0" in card(KNOWN["NCCL_IB_DISABLE"], width=200)
+        assert "a word counts" not in card(KNOWN["NCCL_SET_THREAD_NAME"], width=200)
+        assert "a word counts" not in card(KNOWN["TORCH_NCCL_ASYNC_ERROR_HANDLING"], width=200)
+
+    def test_shows_a_default_that_was_another_once(self) -> None:
+        assert "20 (18 from 2.14 on, 14 before)" in card(KNOWN["NCCL_IB_TIMEOUT"], width=100)
+
     def test_warns_of_libraries_and_files(self) -> None:
         assert "load a library" in card(KNOWN["NCCL_NET_PLUGIN"], width=100)
         assert "files be written" in card(KNOWN["NCCL_DEBUG_FILE"], width=100)
@@ -56,6 +65,26 @@ class TestTheSearch:
         assert {known.name for known in search("nccl_ib_t[ci]*")} == {"NCCL_IB_TC", "NCCL_IB_TIMEOUT"}
         assert "NCCL_RAS_ENABLE" in {known.name for known in search("ncclras")}
         assert list(search(None)) == list(ALL)
+
+    def test_finds_what_has_to_do_with_a_word(self) -> None:
+        for word, wanted in (
+            ("interface", "NCCL_SOCKET_IFNAME"),
+            ("log", "NCCL_DEBUG"),
+            ("tcp", "NCCL_NET"),
+            ("rdma", "NCCL_IB_DISABLE"),
+            ("/dev/shm", "NCCL_SHM_DISABLE"),
+        ):
+            assert wanted in [known.name for known in search(word)], word
+
+    def test_names_that_begin_so_come_before_others_and_before_meanings(self) -> None:
+        names = [known.name for known in search("IB") if known.documented]
+        assert names[0].startswith("NCCL_IB_")
+        assert names.index("NCCL_IB_MERGE_NICS") < names.index("TORCH_DISTRIBUTED_DEBUG")
+        assert [known for known in search("NCCL_DEBUG_F") if "NCCL_DEBUG_F" not in known.name] == []
+
+    def test_takes_a_glob_without_the_beginning_that_all_names_have(self) -> None:
+        assert {known.name for known in search("ib_t[ci]*") if known.documented} == {"NCCL_IB_TC", "NCCL_IB_TIMEOUT"}
+        assert [known.name for known in search("nccl-ib-tc")] == ["NCCL_IB_TC"]
 
     def test_finds_one_by_its_name_in_full(self) -> None:
         assert [known.name for known in search("nccl_debug")] == ["NCCL_DEBUG"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -14,21 +15,28 @@ NEAR = 3
 
 
 def search(pattern: str | None) -> Sequence[Known]:
-    """All entries, those that a glob fits, or those whose name holds the text; else those whose meaning does.
+    """All entries, those that a glob fits, or those whose name holds the text, and behind them those that speak of it.
 
     A name in full, in any case, finds that one alone; a family's name is found by any of its members.
     """
     if not pattern:
         return ALL
-    wanted = pattern.upper()
+    wanted = pattern.strip().upper().replace("-", "_")
     if wanted in KNOWN:
         return (KNOWN[wanted],)
-    glob = any(sign in wanted for sign in "*?[")
-    found = [k for k in ALL if (fnmatchcase(k.name.upper(), wanted) if glob else wanted in k.name.upper())]
-    if not found and not glob:
-        family = find(wanted)
-        found = [family] if family else [k for k in ALL if pattern.lower() in k.meaning.lower()]
-    return tuple(found)
+    if any(sign in wanted for sign in "*?["):
+        return _fitting(wanted) or _fitting(f"*_{wanted}")
+    begins = re.compile(rf"(^|_){re.escape(wanted)}")
+    named = sorted((known for known in ALL if wanted in known.name.upper()), key=lambda k: not begins.search(k.name))
+    # A piece of a name is not looked for in sentences, where NCCL_DEBUG would find all that mention it.
+    spoken = re.compile(rf"(?<!\w){re.escape(pattern.strip())}", re.IGNORECASE)
+    others = [] if "_" in wanted else [known for known in ALL if known not in named and spoken.search(known.meaning)]
+    family = find(wanted) if not named and not others else None
+    return (family,) if family else (*named, *others)
+
+
+def _fitting(glob: str) -> tuple[Known, ...]:
+    return tuple(known for known in ALL if fnmatchcase(known.name.upper(), glob))
 
 
 def nearest(pattern: str) -> tuple[str, ...]:
