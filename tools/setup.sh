@@ -121,7 +121,7 @@ nccl_library() {
 system() {
     PATH=$PATH:/usr/sbin:/sbin
     wanted=
-    for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 nft:nftables; do
+    for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 nft:nftables sudo:sudo; do
         command -v "${pair%%:*}" >/dev/null || wanted="$wanted ${pair##*:}"
     done
     # Without root the tests that need these say so and are skipped.
