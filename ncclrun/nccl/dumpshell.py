@@ -119,8 +119,9 @@ class Shell:
     def _assigns(self, word: str) -> bool:
         """Whether an assignment at this place of a command sets a variable."""
         command = self._command
-        plain = [each for each in command if not _ASSIGNMENT.match(each)]
-        set_ = bool(command and command[-1] in _OPTIONS) or bool(plain and plain[0] in _SETTERS) or "env" in command
+        plain = [each for each in command if not _ASSIGNMENT.match(each) or each.endswith(",")]
+        setter = bool(plain) and plain[0] in _SETTERS and (plain[0] != "set" or len(command) == 1)
+        set_ = setter or bool(command and command[-1] in _OPTIONS) or "env" in command
         return set_ or (word[0] not in "\"'" and not plain)
 
     def _one(self, name: str, number: int, line: str, start: int, end: int, *, inner: bool = False) -> Iterator[Found]:

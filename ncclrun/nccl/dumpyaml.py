@@ -15,6 +15,8 @@ from ncclrun.nccl.slips import FAMILY
 
 LONGEST = 500_000
 """Characters of a text that is tried as YAML."""
+_ODD = re.compile(r"[\r\x85\u2028\u2029\ud800-\udfff]")
+"""What YAML takes for the end of a line, or can't read: our lines end at line feeds alone."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PAIRS = (("name", "value"), ("key", "value"))
 _OF_CONF = re.compile(r"(?:^|[/.])nccl\.conf$")
@@ -28,7 +30,7 @@ def read_yaml(text: str, lines: Sequence[str], nested: Callable[[str], Iterator[
     if len(text) > LONGEST:
         return None
     try:
-        roots = [root for root in yaml.compose_all(text, Loader=_LOADER) if root is not None]
+        roots = [root for root in yaml.compose_all(_ODD.sub(" ", text), Loader=_LOADER) if root is not None]
     except (yaml.YAMLError, RecursionError):
         return None
     if not roots or any(isinstance(root, yaml.ScalarNode) and root.value for root in roots):

@@ -97,7 +97,9 @@ def _lines(parts: list[str], slips: list[Slip]) -> Meant:
     """Lines that a carriage return alone parts, as old Macs wrote them."""
     each = [straighten(part) for part in parts if part.strip(BLANK)]
     settings = tuple(setting for meant in each for setting in meant.settings)
-    return Meant(_once((*slips, "cr", *(slip for meant in each for slip in meant.slips))), settings, "# ?")
+    # What is no setting falls out of the line when it is mended, and has no words of its own there.
+    found = [slip for meant in each if meant.settings or not settings for slip in meant.slips]
+    return Meant(_once((*slips, "cr", *found)), settings, "# ?")
 
 
 def _setting(ended: str, bare: str, slips: list[Slip]) -> Meant:
@@ -123,6 +125,8 @@ def _setting(ended: str, bare: str, slips: list[Slip]) -> Meant:
         others = straighten(several["rest"])
         value = several["first"]
         mine = _value(match["name"], value, slips)
+        if not others.settings:
+            return Meant(_once((*mine.slips, "several")), mine.settings)
         return Meant(_once((*mine.slips, "several", *others.slips)), (*mine.settings, *others.settings))
     meant = _value(match["name"], value, slips)
     if match.re is _MAPPED:  # in YAML these two are right

@@ -61,7 +61,8 @@ def in_value(slip: Slip, taken: str, meant: str, *, harmless: bool, until: str =
     """Of a slip that changed the value to ``taken``; ``until``: in which versions, if not in all."""
     if slip == "expansion":
         return f"nobody expands this: the value is {quoted(meant)} as it stands here; write out what it stands for"
-    text = f"{_IN_THE_VALUE.get(slip) or _IN_THE_NAME[slip]}{until}"
+    # The last where carriage returns alone part several lines, which NCCL takes for one.
+    text = f"{_IN_THE_VALUE.get(slip) or _IN_THE_NAME.get(slip) or _NOT_A_SETTING[slip]}{until}"
     return f"{text}; as a number it is still {number(taken)}" if harmless else f"{text}: NCCL takes {quoted(taken)}"
 
 

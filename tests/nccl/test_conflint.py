@@ -223,3 +223,14 @@ def test_lines_that_get_no_fix_stay_byte_for_byte(data: bytes, version: Version 
 def test_what_nccl_takes_after_mending_has_none_of_the_slips_in_its_names(data: bytes) -> None:
     for setting in conf.in_force(conf.parse(mend(data, NEW), NEW)):
         assert setting.name.isidentifier()
+
+
+@pytest.mark.parametrize("data", [b"NCCL_DEBUG=\r=", b"A=\rNCCL_DEBUG INFO", b"\r=\rexport ="])
+def test_lines_that_carriage_returns_part_are_told_of_whatever_they_are(data: bytes) -> None:
+    assert "cr" in {finding.id for finding in lint_conf(data, None, "x")}
+
+
+def test_what_is_no_text_is_told_once_and_left_as_it_is() -> None:
+    data = bytes(range(256)) * 8
+    assert [(f.level, f.id, f.fix) for f in lint_conf(data, None, "x")] == [("error", "binary", "")]
+    assert mend(data, None) == data

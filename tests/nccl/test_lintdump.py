@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ncclrun.nccl.lintdump import lint_dump, lint_environment
+
+PIECES = (
+    *"={}[]|,:;#'\"\\ \t\r\n\n\x85\udcff",
+    *("NCCL_DEBUG", "NCCL_ALGO=x", "export ", "- ", "env: ", "name: ", "value: ", "a: |\n ", "```", "&a ", "*a", "!x "),
+    *("-e ", "-x ", "<<EOF", "EOF\n", "echo ", " > nccl.conf", "${X:-y}", "os.environ[", "\\\n", "(", ")", "~"),
+)
+"""What texts are made of that set variables, in any order."""
 
 
 def found(text: str) -> list[tuple[int | None, str, str, str]]:
@@ -51,3 +60,45 @@ def test_an_environment_itself_has_no_lines() -> None:
     assert [(f.file, f.line, f.id, f.fix) for f in findings] == [
         ("this shell", None, "trailing_blank", "NCCL_DEBUG=INFO")
     ]
+
+
+def test_a_conf_file_that_a_script_writes_is_read_as_nccl_reads_it() -> None:
+    text = "cat > /etc/nccl.conf <<EOF\nNCCL_SOCKET_IFNAME=eth1  # my card\nexport NCCL_DEBUG=INFO\nEOF\n"
+    assert found(text) == [
+        (2, "error", "inline_comment", "NCCL_SOCKET_IFNAME=eth1"),
+        (3, "error", "export", "NCCL_DEBUG=INFO"),
+    ]
+
+
+def test_a_line_that_echo_adds_to_a_conf_file_is_mended_where_it_stands() -> None:
+    text = "echo NCCL_IB_DISABLE=true >> /etc/nccl.conf\n"
+    assert found(text) == [(1, "error", "word_for_number", "echo NCCL_IB_DISABLE=1 >> /etc/nccl.conf")]
+
+
+def test_blanks_around_the_equals_of_an_export_set_nothing() -> None:
+    assert found("export NCCL_SOCKET_IFNAME = eth1\n") == [
+        (1, "error", "blank_around_equals", "export NCCL_SOCKET_IFNAME=eth1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ('nccl: {env: {NCCL_IB_DISABLE: "true"}}', 'nccl: {env: {NCCL_IB_DISABLE: "1"}}'),
+        ('{"NCCL_IB_DISABLE": "true", "A": 1}', '{"NCCL_IB_DISABLE": "1", "A": 1}'),
+        ('os.environ["NCCL_IB_DISABLE"] = "true"', 'os.environ["NCCL_IB_DISABLE"] = "1"'),
+        ('export NCCL_IB_DISABLE="${X:-true}"', 'export NCCL_IB_DISABLE="${X:-1}"'),
+        ("NCCL_IB_DISABLE:\n  true\n", "1"),
+        ("NCCL_IB_DISABLE: >-\n  true\n", ""),
+    ],
+)
+def test_a_wrong_value_is_found_and_mended_in_every_kind_of_text(text: str, fix: str) -> None:
+    assert [(level, id_, mended.strip('"')) for _, level, id_, mended in found(text)] == [
+        ("error", "word_for_number", fix.strip('"'))
+    ]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
+def test_any_text_is_read_to_its_end_and_findings_stand_on_its_lines(text: str) -> None:
+    count = text.count("\n") + 1
+    assert all(f.line is None or 1 <= f.line <= count for f in lint_dump(text, None, "x"))
