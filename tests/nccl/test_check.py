@@ -72,6 +72,20 @@ MENDED = [
     ("NCCL_SOCKET_IFNAME=eth[01]", "wildcard", "NCCL_SOCKET_IFNAME=eth0,eth1"),
     ("NCCL_IB_HCA=mlx5_[0-3]", "wildcard", "NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3"),
     ("NCCL_IB_HCA==mlx5_{0,2}", "wildcard", "NCCL_IB_HCA==mlx5_0,mlx5_2"),
+    ("NCCL_SOCKET_IFNAME=['eth0']", "wildcard", "NCCL_SOCKET_IFNAME=eth0"),
+    ("NCCL_SOCKET_IFNAME=[eth0,eth1]", "wildcard", "NCCL_SOCKET_IFNAME=eth0,eth1"),
+    ("NCCL_SOCKET_IFNAME=\u201ceth0\u201d", "quotes", "NCCL_SOCKET_IFNAME=eth0"),
+    ("NCCL_SOCKET_IFNAME=eth0\\", "stray_character", "NCCL_SOCKET_IFNAME=eth0"),
+    ("NCCL_IB_HCA=mlx5_0:1;mlx5_1:1", "separator", "NCCL_IB_HCA=mlx5_0:1,mlx5_1:1"),
+    ("NCCL_IB_HCA=mlx5_0:1 mlx5_1:1", "separator", "NCCL_IB_HCA=mlx5_0:1,mlx5_1:1"),
+    ("NCCL_BUFFSIZE=4Mi", "number_garbage", "NCCL_BUFFSIZE=4194304"),
+    ("NCCL_BUFFSIZE=2**22", "number_garbage", "NCCL_BUFFSIZE=4194304"),
+    ("NCCL_ALGO=Ring;Tree", "separator", "NCCL_ALGO=Ring,Tree"),
+    ("NCCL_ALGO=AllReduce:Tree,AllGather:Ring", "separator", "NCCL_ALGO=AllReduce:Tree;AllGather:Ring"),
+    ("NCCL_ALGO=all_reduce:Ring", "not_a_choice", "NCCL_ALGO=allreduce:Ring"),
+    ("NCCL_NET_GDR_LEVEL=SYSTEM", "not_a_choice", "NCCL_NET_GDR_LEVEL=SYS"),
+    ("NCCL_TOPO_FILE=/etc/topo.xml ", "blank_in_path", "NCCL_TOPO_FILE=/etc/topo.xml"),
+    ("GLOO_SOCKET_IFNAME=eth0 eth1", "gloo_filter", "GLOO_SOCKET_IFNAME=eth0,eth1"),
     ("NCCL_SOCKET_IFNAME=!lo", "other_sign", "NCCL_SOCKET_IFNAME=^lo"),
     ("NCCL_SOCKET_IFNAME=eth0# my card", "blank_in_list", "NCCL_SOCKET_IFNAME=eth0"),
     ("NCCL_SOCKET_IFNAME=eth0 // my card", "blank_in_list", "NCCL_SOCKET_IFNAME=eth0"),
@@ -95,6 +109,12 @@ MENDED = [
 NOT_MENDED = [
     ("GLOO_SOCKET_IFNAME=^lo", "gloo_filter"),
     ("GLOO_SOCKET_IFNAME=10.0.0.1", "not_a_name"),
+    ("GLOO_SOCKET_IFNAME=!lo", "gloo_filter"),
+    ("GLOO_SOCKET_IFNAME=mlx5_0", "other_device"),
+    ("NCCL_IB_HCA=0000:17:00.0", "not_a_name"),
+    ("NCCL_IB_HCA=mlx5_0/1", "separator"),
+    ("NCCL_IB_HCA=mlx5_0,eth0", "other_device"),
+    ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=10m", "number_garbage"),
     ("NCCL_SOCKET_IFNAME=10.0.0.1", "not_a_name"),
     ("NCCL_SOCKET_IFNAME=192.168.0.0/24", "not_a_name"),
     ("NCCL_SOCKET_IFNAME=fd00::1", "not_a_name"),
@@ -153,6 +173,10 @@ NCCL_VERSION=2.11.4-1
 NCCL_TIMEOUT=1800
 NCCL_PLUGIN_DISABLE=1
 NCCL_MIN_NCHANNELS=0
+NCCL_IB_HCA=mlx5_0:1 ,mlx5_1:1
+NCCL_BUFFSIZE=4194304 bytes
+NCCL_CTA_POLICY=3
+NCCL_SOCKET_MAGIC=0xffffffffffffffff
 NCCL_IB_HCA=^mlx5_0:1
 NCCL_IB_HCA=mlx5
 NCCL_IB_HCA=mlx5_bond_1,mlx5_bond_5

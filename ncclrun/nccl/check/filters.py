@@ -18,8 +18,11 @@ _PARTS = re.compile(r"[,;|/\s]+")
 _GROUP = re.compile(r"([\w.:-]*)(?:\{([\w,.]+)\}|\[([\w,-]+)\])([\w.:-]*)")
 """``mlx5_{0,1}``, ``mlx5_[0-3]``: nobody expands them behind a ``=``."""
 _MOST_OF_GROUP = 64
-_NAME = re.compile(r"[\w.:@-]+")
-_NO_NAMES = ("auto", "any", "all", "none", "default", "null")
+_NAME = re.compile(r"(?!\d+$)\w[\w.:@-]*")
+_QUOTES = "\"'`“”‘’«»"
+_BEHIND_PORT = re.compile(r"[;|/]|\s\S")
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:", re.IGNORECASE)
+_NO_NAMES = ("auto", "any", "all", "none", "default", "null", "true", "false", "yes", "no", "localhost", "hostname")
 """Words that other programs know in place of a name."""
 _FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"\s"), "blank_in_list", "a blank is part of a name"),
@@ -27,7 +30,8 @@ _FAULTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"[;|/]"), "separator", "names are parted by commas alone"),
     (re.compile(r"[\^=]"), "sign_inside", "^ and = count at the very front alone, for all names"),
     (re.compile(r"^[!~-]"), "other_sign", "^ is the one sign that leaves names out"),
-    (re.compile(r"[\"'`]"), "quotes", "the quotes are part of the name"),
+    (re.compile(f"[{_QUOTES}]"), "quotes", "the quotes are part of the name"),
+    (re.compile(r"[()\\]"), "stray_character", "no name holds that"),
 )
 """What no name holds, the id of that, and what is wrong."""
 
@@ -74,12 +78,18 @@ def _shape(known: Known, value: str, found: Filter) -> Iterator[Remark]:
             comes = "leaves nothing out by it" if found.excluded else "finds nothing by it"
             yield Remark("error", kind, f"{why}: NCCL looks for {wrong!r}, and {comes}", value=corrected(value))
             return
+    if wrong := next((part for part in whole if _BEHIND_PORT.search(part.partition(":")[2])), None):
+        sees = f"names are parted by commas alone: NCCL takes {wrong.partition(':')[0]!r} alone of {wrong!r}"
+        yield Remark("error", "separator", sees, value=corrected(value))
+        return
     if len(found.names) == 1 and found.names[0].lower() in _NO_NAMES:
         sees = f"NCCL knows no such word here: it looks for a name that begins with {found.names[0]!r}"
         yield Remark("warning", "not_a_name", sees)
 
 
 def _address(text: str) -> bool:
+    if _PCI.match(text):
+        return True
     try:
         ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:
@@ -89,7 +99,7 @@ def _address(text: str) -> bool:
 
 def corrected(value: str) -> str | None:
     """The list that was meant: signs once, in front; commas; no blanks, quotes, patterns. None: it isn't clear."""
-    bare = re.split(r"\s*(?:#|//)", value.translate({ord(quote): None for quote in "\"'`"}))[0]
+    bare = re.split(r"\s*(?:#|//)", value.translate({ord(sign): None for sign in f"{_QUOTES}()\\"}))[0]
     bare = _GROUP.sub(_expanded, bare)
     parts = [part.replace("!", "^") for part in _PARTS.split(bare) if part.strip("^=!")]
     if not parts or bare.startswith("/"):
@@ -113,7 +123,7 @@ def _expanded(group: re.Match[str]) -> str:
     run = re.fullmatch(r"(\d{1,4})(?:\.\.|-)(\d{1,4})", inner)
     if run:
         parts = [str(number) for number in range(int(run[1]), int(run[2]) + 1)]
-    elif "," in inner or braces or not brackets.isalnum():
+    elif "," in inner or braces or not brackets.isalnum() or not before:
         parts = inner.split(",")
     else:
         parts = list(brackets)
@@ -130,7 +140,9 @@ def _devices(known: Known, found: Filter) -> Iterator[Remark]:
         sees = "is an RDMA device and no interface: NCCL finds no socket interface by it; it belongs into NCCL_IB_HCA"
     elif known.name == "NCCL_IB_HCA":
         wrong = [name for name in found.names if _INTERFACE.match(name)]
-        sees = "is an interface and no RDMA device: NCCL finds no card by it, and goes over TCP without a word"
+        sees = "is an interface and no RDMA device: NCCL finds no card by it"
+        if len(wrong) == len(found.names):
+            sees += ", and goes over TCP without a word"
     else:
         return
     if wrong and not found.excluded:
@@ -161,6 +173,13 @@ def names_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
         yield Remark("error", "gloo_filter", f"{who} takes full names: {looks}")
     elif _address(value):
         yield Remark("error", "not_a_name", f"{who} takes names here and no addresses: {looks}")
+    elif re.search(rf"[\s;|!()\\{_QUOTES}]", bare):
+        meant = (corrected(value) or "^").removeprefix("=")
+        right = None if meant.startswith("^") else meant
+        yield Remark("error", "gloo_filter", f"{who} takes full names with commas between: {looks}", value=right)
+    elif not any(not _HCA.match(part) for part in bare.split(",")):
+        sees = f"{bare} is an RDMA device and no interface: {looks}"
+        yield Remark("warning", "other_device", sees)
     elif bare != value and bare:
         wrong = next(part for part in value.split(",") if part != part.strip().lstrip("=") or not part)
         sees = f"{who} takes bare full names with commas between: it looks for an interface {wrong!r}, and fails"

@@ -16,8 +16,11 @@ YES = ("true", "t", "yes", "y", "on", "enable", "enabled")
 ONLY_ONE = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
 """Flags that are compared with 1; of all others any number but 0 is yes."""
 NO = ("false", "f", "no", "n", "off", "disable", "disabled", "none")
+_TIME = re.compile(r"TIMEOUT|SEC$|MILSEC")
 _BEHIND = re.compile(r"[#;&|()\[\]{}\\\\\"'`]|//|--")
 """What begins a comment, or closes something, behind a number: it changes nothing."""
+UNSIGNED = "NCCL_SOCKET_MAGIC"
+"""Takes all of 64 bits, in hexadecimal (asked of 2.32.3; a decimal number beyond 63 bits makes it the default)."""
 _KEPT = {
     "NCCL_IB_DISABLE": "InfiniBand stays on",
     "NCCL_P2P_DISABLE": "GPUs go on reaching each other directly",
@@ -38,6 +41,8 @@ def integer_remarks(known: Known, value: str, version: Version) -> Iterator[Rema
     who = "torch" if torch else "NCCL"
     read = number(value, 10 if torch else 0)
     rest = read.rest.strip()
+    if read.value is None and known.name == UNSIGNED and re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", value):
+        return
     if read.value is None:
         yield Remark("error", "out_of_range", f"the number is too large: {who} takes its default")
     elif not read.digits:
@@ -59,11 +64,15 @@ def _decimal(text: str) -> str | None:
 def _garbage(known: Known, value: int, rest: str) -> Remark:
     """Behind the number; what changes its meaning is a mistake, a comment or a stray sign is not."""
     who = "torch" if known.side == "torch" else "NCCL"
-    unit = re.fullmatch(r"([kmg])(i?b)?", rest, re.IGNORECASE)
+    unit = re.fullmatch(r"([kmgt])i?b?", rest, re.IGNORECASE)
     if unit:
-        meant = str(value * 1024 ** ("kmg".index(unit[1].lower()) + 1))
+        meant = None if _TIME.search(known.name) else str(value * 1024 ** ("kmgt".index(unit[1].lower()) + 1))
         return Remark("error", "number_garbage", f"{who} knows no units: it reads {value}", value=meant)
-    own = (known.name.endswith("_SEC") and rest == "s") or (known.name.endswith(("_MSEC", "_MILSEC")) and rest == "ms")
+    own = (
+        rest.lower() in ("b", "bytes")
+        or (known.name.endswith("_SEC") and rest == "s")
+        or (known.name.endswith(("_MSEC", "_MILSEC")) and rest == "ms")
+    )
     sees = f"{who} reads {value}, and drops {rest!r}"
     meant_number = _reckoned(value, rest)
     if meant_number is not None and (known.high is None or meant_number <= known.high):
@@ -78,6 +87,8 @@ def _reckoned(value: int, rest: str) -> int | None:
         return int(str(value) + re.sub(r"\D", "", rest))
     if re.fullmatch(r"(\s*\*\s*\d{1,10})+", rest):
         return value * prod(map(int, re.findall(r"\d+", rest)))
+    if (power := re.fullmatch(r"\s*\*\*\s*(\d{1,2})", rest)) and abs(value) < 100:
+        return int(value ** int(power[1]))
     if shift := re.fullmatch(r"\s*<<\s*(\d{1,2})", rest):
         return value << int(shift[1])
     if (power := re.fullmatch(r"(?:\.(\d{1,9}))?[eE]\+?(\d{1,2})", rest)) and len(power[1] or "") <= int(power[2]):
@@ -86,7 +97,7 @@ def _reckoned(value: int, rest: str) -> int | None:
 
 
 def _word_for_number(known: Known, value: str) -> Iterator[Remark]:
-    word = value.strip().strip("\"'").lower()
+    word = value.strip().strip("\"'“”‘’").lower()
     right = "1" if word in YES or word == "1" else "0" if word in NO or word == "0" else None
     if known.side == "torch":
         yield Remark("error", "word_for_number", f"torch takes a number here, and fails at {value!r}", value=right)
@@ -113,13 +124,14 @@ def _range(known: Known, value: int, version: Version) -> Iterator[Remark]:
             sees = f"NCCL takes 1 alone for yes here, and not {value}: {_KEPT[known.name]}"
             yield Remark("error", "out_of_range", sees, value="1")
         return  # of the others all but 0 is yes
+    who = "torch" if known.side == "torch" else "NCCL"
     if known.allowed and str(value) not in known.allowed:
-        yield Remark("warning", "out_of_range", f"NCCL reads {value}, and knows {in_words(known.allowed)} here")
+        yield Remark("warning", "out_of_range", f"{who} reads {value}, and knows {in_words(known.allowed)} here")
     elif known.name == "NCCL_IB_TIMEOUT" and (value > 31 or value == 0):
         yield Remark("info", "out_of_range", f"{value} is for ever: NCCL never gives a lost packet up")
     elif (known.low is not None and value < known.low) or (known.high is not None and value > known.high):
         bounds = f"{known.low} to {known.high}" if known.high is not None else f"{known.low} and more"
-        yield Remark("warning", "out_of_range", f"NCCL reads {value}, and takes {bounds} here")
+        yield Remark("warning", "out_of_range", f"{who} reads {value}, and takes {bounds} here")
     elif known.name == "NCCL_IB_GID_INDEX" and value >= 0 and version >= (2, 21, 0):
         sees = "NCCL finds the right GID by itself from 2.21 on; a fixed index is wrong as soon as an address changes"
         yield Remark("info", "gid_index", sees)

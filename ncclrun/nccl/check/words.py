@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
+from ncclrun.model.settings import Level
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.nearest import distance
 from ncclrun.nccl.check.numbers import NO, YES, in_words, integer_remarks
@@ -99,7 +100,7 @@ def level_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
         yield Remark("info", "old_number", f"numbers are the old way of saying it: NCCL reads {level}")
         return
     upper = value.strip().upper()
-    right = upper if upper in OTHER_LEVELS else None
+    right = next((level for level in OTHER_LEVELS if upper.startswith(level)), None)
     sees = f"NCCL knows {in_words(known.allowed)} here, in capitals, and ignores {value!r}"
     yield Remark("error", "not_a_choice", sees, value=right)
 
@@ -112,7 +113,7 @@ def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
         return
     typed = version >= TYPED_SINCE
     unknown = [w for w in words if (w.strip() if typed else w).upper() not in known.allowed]
-    if not unknown:
+    if not unknown or (known.name == "NCCL_CTA_POLICY" and value.isdigit()):
         yield from _hidden(known, inverted, words, version)
         return
     parts = [part for part in re.split(r"[,|;\s]+", value.lstrip("^").upper()) if part]
@@ -139,9 +140,16 @@ def functions_remarks(known: Known, value: str, version: Version) -> Iterator[Re
     allowed = (*(word.upper() for word in known.allowed), *FOREIGN_ALGORITHMS)
     unknown = [word for _, words in parts for word in words if word.upper() not in allowed]
     what = "fails" if by_function else "passes over it"
+    if by_function and (right := _parted(value, parts)):
+        level: Level = "warning" if all(not function for function, _ in parts) else "error"
+        sees = "words are parted by commas, and operations by semicolons (ring;allreduce:tree)"
+        yield Remark(level, "separator", sees, value=right)
+        return
     for function, _ in parts:
-        if function and function.lower() not in (name.lower() for name in FUNCTIONS):
-            yield Remark("error", "not_a_choice", f"NCCL knows no operation {function!r} here, and {what}")
+        if function and function.upper() not in FUNCTIONS:
+            bare = function.replace("_", "")
+            right = value.replace(function, bare) if bare.upper() in FUNCTIONS else None
+            yield Remark("error", "not_a_choice", f"NCCL knows no operation {function!r} here, and {what}", value=right)
             return
     if unknown and re.search(r"[|/+\s]", value):
         sees = f"words are parted by commas, without blanks: NCCL knows no {unknown[0]!r}, and {what}"
@@ -149,6 +157,15 @@ def functions_remarks(known: Known, value: str, version: Version) -> Iterator[Re
     elif unknown:
         sees = f"NCCL knows no {unknown[0]!r} here, and {what}; it knows {in_words(known.allowed)}"
         yield Remark("error", "not_a_choice", sees, value=_relisted(known, value))
+
+
+def _parted(value: str, parts: Sequence[tuple[str, Sequence[str]]]) -> str | None:
+    """The list with the other separators, where it makes sense only so."""
+    if re.fullmatch(r"[A-Za-z_]+:\^?\w+(,[A-Za-z_]+:\^?\w+)+", value):
+        return value.replace(",", ";")
+    if len(parts) > 1 and all(not function for function, _ in parts) and "^" not in value[1:]:
+        return value.replace(";", ",")
+    return None
 
 
 def _relisted(known: Known, value: str) -> str | None:
@@ -185,7 +202,10 @@ def _family(word: str) -> str | None:
 
 def path_remarks(known: Known, value: str, version: Version) -> Iterator[Remark]:
     del version
-    if value.startswith("~"):
+    if value != value.strip():
+        sees = f"blanks are part of the path: NCCL looks for {value!r}"
+        yield Remark("error", "blank_in_path", sees, value=value.strip() or None)
+    elif value.startswith("~"):
         yield Remark("error", "tilde", "NCCL takes ~ for a plain character: it looks for a directory of that name")
     elif known.name == "NCCL_DEBUG_FILE" and "%p" not in value and not value.startswith("/dev/"):
         yield Remark(
