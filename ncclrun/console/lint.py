@@ -21,6 +21,8 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "info")
 _COLORS: dict[Level, str] = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[2m"}
 _BOLD = "\x1b[1m"
 _QUOTED = re.compile(r'"[^"]*"')
+_SET = re.compile(r"""(?P<front>\b(?P<name>[A-Za-z_]\w*)["']?\]?\s*[=:]\s*["']?)(?P<value>[^\s"',;}]+)""")
+"""A variable with its value, in any kind of text."""
 LONGEST_LINE = 160
 """Characters of a line that are shown."""
 
@@ -77,7 +79,8 @@ def _of_line(text: Linted, number: int | None, group: list[SettingFinding], colo
         parts = [f"  {one_line(setting)}\n" if first.name else ""]
     else:
         there = not secret and number <= len(text.lines)
-        parts = [f"  {number}: {_cut(one_line(text.lines[number - 1].rstrip(chr(13)) if there else setting))}\n"]
+        line = _without_secrets(text.lines[number - 1].rstrip("\r")) if there else setting
+        parts = [f"  {number}: {_cut(one_line(line))}\n"]
     parts += [
         f"     {_painted(finding.level, _COLORS[finding.level], colors)}: {one_line(finding.sees)} [{finding.id}]\n"
         for finding in shown
@@ -109,8 +112,13 @@ def _verdict(texts: Sequence[Linted]) -> Note:
 
 
 def masked(finding: SettingFinding) -> SettingFinding:
-    """Without the value where it may be a secret."""
+    """Without the value where it may be a secret, and without those of others on its line."""
     if not finding.value or value_shown(finding.name, finding.value) == finding.value:
-        return finding
+        return replace(finding, fix=_without_secrets(finding.fix))
     sees = _QUOTED.sub(f'"{MASK}"', finding.sees.replace(finding.value, MASK))
     return replace(finding, value=MASK, sees=sees, fix=f"{finding.name}={MASK}" if finding.fix else "")
+
+
+def _without_secrets(text: str) -> str:
+    """A line on which other variables may stand, too."""
+    return _SET.sub(lambda match: f"{match['front']}{value_shown(match['name'], match['value'])}", text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,66 @@ class TestFix:
     def test_is_not_done_unasked(self, file: Path) -> None:
         assert lint.lint_file(str(file), file.read_bytes(), None).findings != ()
         assert file.read_bytes() == WRONG
+
+
+SCRIPTS = [("job.sh", b"NCCL_DEBUG=DEBUG\n"), ("compose.yml", b"a:\n  NCCL_DEBUG: DEBUG\n"), ("x", b"#!/bin/sh\n")]
+
+
+class TestWhatIsNoConfFile:
+    @pytest.mark.parametrize(("name", "data"), SCRIPTS)
+    def test_is_read_as_what_it_is_and_never_rewritten(self, tmp_path: Path, name: str, data: bytes) -> None:
+        path = tmp_path / name
+        path.write_bytes(data)
+        found = lint.lint_file(str(path), data, None).findings
+        assert {finding.id for finding in found} <= {"debug_silent"}
+        with pytest.raises(UsageError, match="no conf file"):
+            lint.lint_file(str(path), data, None, fix=True)
+        assert path.read_bytes() == data
+
+    @pytest.mark.parametrize(
+        ("name", "data", "cluster"),
+        [
+            ("c.yaml", b"nodes: [a]\n", True),
+            ("h", b"gpu1 slots=2\n", True),
+            ("hosts", b"gpu1\ngpu2\n", True),
+            ("notes.txt", b"gpu1\ngpu2\n", False),
+            ("hosts", b"NCCL_DEBUG INFO\n", False),
+            ("c.yaml", b"node: [a]\n", False),
+        ],
+    )
+    def test_may_be_the_nodes_of_a_cluster(self, tmp_path: Path, name: str, data: bytes, cluster: bool) -> None:
+        path = tmp_path / name
+        path.write_bytes(data)
+        assert lint.is_cluster_file(str(path), data) is cluster
+
+
+class TestReading:
+    def test_takes_a_pipe_once(self, tmp_path: Path) -> None:
+        reader, writer = os.pipe()
+        os.write(writer, b"nodes: [a]\n")
+        os.close(writer)
+        path = f"/dev/fd/{reader}"
+        data = lint.read(path)
+        assert data == b"nodes: [a]\n"
+        with pytest.raises(UsageError, match="pipe"):
+            lint.is_cluster_file(path, data)
+        os.close(reader)
+
+    def test_ends_where_no_file_of_settings_does(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="4 MiB"):
+            lint.read("/dev/zero")
+        path = tmp_path / "big"
+        path.write_bytes(b"#" * lint.MOST_BYTES)
+        assert len(lint.read(str(path))) == lint.MOST_BYTES
+
+    def test_of_standard_input_that_is_closed_is_an_error_of_usage(self) -> None:
+        with pytest.raises(UsageError, match="closed"):
+            lint.read_stdin(None)
+
+    @pytest.mark.parametrize("name", ["", " ", "-x", "a\nb"])
+    def test_names_the_file_so_that_it_can_be_seen(self, name: str) -> None:
+        with pytest.raises(UsageError, match=re.escape(shlex.quote(name))):
+            lint.read(name)
 
 
 def test_a_missing_file_is_an_error_of_usage(tmp_path: Path) -> None:
@@ -103,6 +165,17 @@ class TestWhatIsSaid:
         assert texts[0].findings != ()
         for said in (as_text(texts, colors=False), as_json(texts)):
             assert "hunter2" not in said
+
+    def test_never_shows_a_secret_that_stands_on_the_same_line(self) -> None:
+        data = b'run -e HF_TOKEN=hunter2 -e NCCL_DEBUG=DEBUG\n{"A_PASSWORD": "hunter2", "NCCL_DEBUG": "DEBUG"}\n'
+        texts = [lint.lint_other(data, None, "x")]
+        assert [finding.line for finding in texts[0].findings] == [1, 2]
+        for said in (as_text(texts, colors=False), as_json(texts)):
+            assert "hunter2" not in said
+
+    def test_to_programs_is_a_list_also_where_nothing_could_be_done(self) -> None:
+        (row,) = json.loads(as_json([lint.not_done(UsageError("no", fix="do"), "f")]))
+        assert (row["file"], row["level"], row["id"], row["sees"], row["fix"]) == ("f", "error", "not_done", "no", "do")
 
     def test_moves_no_cursor(self) -> None:
         assert "\x1b" not in as_text([lint.lint_text(b"NCCL_DEBUG=\x1b[2J # x\n", None)], colors=False)
