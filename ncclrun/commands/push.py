@@ -159,6 +159,8 @@ class Push(Change):
                 node.name, self._endpoints[rank], answer, settings[rank].environment, ones[rank].facts.settings.mentions
             )
             yield answer_told(ones[rank], judge(asked[rank])[0], answer)
+            if not answer.library:
+                found.append(Finding(rank, _not_asked(ones[rank], answer)))
             values = values_of(ones[rank], settings[rank], answer)
             found += [Finding(rank, _grave(problem)) for problem in delivery_problems(settings[rank], values)]
         for rank, problem in zip(sorted(asked), against_the_plan([asked[r] for r in sorted(asked)]), strict=True):
@@ -181,6 +183,16 @@ class Push(Change):
 
     _endpoints: dict[int, Endpoint]
     _delivered: dict[int, Delivered]
+
+
+def _not_asked(one: Participant, answer: NcclAnswer) -> Problem:
+    python = one.facts.python.executable or one.node.launch.python
+    return Problem(
+        code="nccl_not_asked",
+        level="warning",
+        message=f"{python} has no NCCL that could confirm it{': ' + answer.error if answer.error else ''}",
+        fix="name the training's Python in the cluster file:  launch: {python: …}",
+    )
 
 
 def _grave(problem: Problem) -> Problem:

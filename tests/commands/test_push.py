@@ -1,0 +1,137 @@
+"""A push and a restore step by step: who is asked what, in which order, and what is said when a node says no."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ncclrun.commands.confchange import Change
+from ncclrun.commands.control import Control
+from ncclrun.commands.push import Push
+from ncclrun.commands.restore import Restore
+from ncclrun.model.cluster import Nccl
+from ncclrun.model.errors import NodeRefused
+from ncclrun.model.events import Ended, Event, Refused, Warn
+from ncclrun.model.settingevents import ConfCompared, ConfPushed, ConfRolledBack
+from ncclrun.planning.delivery import Deliver
+from tests.commands.fakenet import FakeConf, FakeNet
+from tests.planning.makers import card, cluster
+
+THREE = {name: (card("e0", f"10.0.0.{at}/24"),) for at, name in enumerate("abc", 1)}
+BUSY = NodeRefused("busy", "v is at it", details={"push_id": "another"})
+
+
+def reads(conf: FakeConf) -> Any:
+    """An NCCL that can't be asked, on a node that has this file."""
+
+    def reply(_request: object, _body: object) -> dict[str, Any]:
+        return {"library": "", "conf_files": [conf.look()["file"]]}
+
+    return reply
+
+
+@pytest.fixture
+def net() -> FakeNet:
+    """Three nodes without conf files, whose NCCL would read the pushed one."""
+    net = FakeNet(THREE)
+    for fake, conf in zip(net.fakes.values(), net.confs, strict=True):
+        fake.replies["nccl"] = reads(conf)
+    return net
+
+
+def done(net: FakeNet, kind: type[Change] = Push, *, deliver: Deliver = "env", **options: Any) -> list[Event]:
+    """All events of a command that goes through with it; ``deliver`` is that of the cluster file."""
+    spec = replace(cluster(*net.nodes), nccl=Nccl(deliver=deliver))
+    with kind(spec, net.transport, Control(), {}, "user", **options) as change:
+        events = list(change.compare())
+        return [*events, *change.apply()] if change.pending else events
+
+
+def end(events: list[Event]) -> tuple[int, str]:
+    assert isinstance(events[-1], Ended)
+    return events[-1].exit_code, events[-1].reason
+
+
+def asked(net: FakeNet, name: str) -> list[str]:
+    """The kinds of requests about the conf file, and to NCCL, in their order."""
+    return [r["do"] for r in net.fakes[name].requests if r["do"].startswith("conf_") or r["do"] == "nccl"]
+
+
+def test_who_was_lost_while_nccl_was_asked_is_noticed_before_anything_is_made_to_last(net: FakeNet) -> None:
+    events = done(net)
+    assert end(events)[0] == 0
+    assert [event.node for event in events if isinstance(event, ConfPushed)] == ["a", "b", "c"]
+    steps = ["conf_look", "conf_stage", "conf_commit", "nccl", "conf_commit", "conf_finish"]
+    assert [asked(net, name) for name in "abc"] == [steps] * 3
+
+
+def test_of_two_at_once_the_one_that_comes_late_leaves_the_other_nodes_alone(net: FakeNet) -> None:
+    net.confs[0].refusals["conf_stage"] = BUSY
+    events = done(net)
+    assert end(events) == (3, "nothing was changed: it failed on a")
+    assert [(event.node, event.code) for event in events if isinstance(event, Refused)] == [("a", "busy")]
+    assert [net.asked(name, "conf_stage") for name in "bc"] == [[], []]
+
+
+def test_a_commit_that_fails_takes_the_others_back(net: FakeNet) -> None:
+    net.confs[1].refusals["conf_commit"] = NodeRefused("read_only", "no")
+    events = done(net)
+    assert end(events) == (3, "nothing was changed: it failed on b")
+    assert [conf.data for conf in net.confs] == [None, None, None]
+    assert [conf.finished for conf in net.confs] == [False, False, False]
+
+
+def test_what_could_not_be_put_back_is_never_told_as_if_it_had_been(net: FakeNet) -> None:
+    net.confs[1].refusals["conf_rollback"] = NodeRefused("edited", "somebody was faster")
+    net.fakes["c"].replies["nccl"] = {"library": "", "conf_files": []}  # it does not read what was pushed
+    events = done(net)
+    code, reason = end(events)
+    assert code == 3
+    assert reason.endswith("; b may have the new file still")
+    assert [event.node for event in events if isinstance(event, ConfRolledBack)] == ["a", "c"]
+    (warning,) = [event for event in events if isinstance(event, Warn) and "put back" in event.text]
+    assert (warning.node, "somebody was faster" in warning.text) == ("b", True)
+
+
+def test_a_program_that_was_killed_is_found_out_by_looking(net: FakeNet) -> None:
+    net.fakes["b"].replies["conf_rollback"] = {"path": "", "rolled_back": False}
+    net.confs[2].refusals["conf_commit"] = NodeRefused("read_only", "no")
+    events = done(net)
+    assert end(events) == (3, "nothing was changed: it failed on c; b may have the new file still")
+
+
+def test_where_a_node_has_two_homes_the_nccl_that_answers_decides(net: FakeNet) -> None:
+    net.confs[1].roles = ["passwd_home"]
+    net.fakes["b"].replies["nccl"] = {"library": "", "version": "2.32.3", "conf_files": []}
+    done(net)
+    assert [request["nccl"] for request in net.asked("b", "conf_look")] == ["2.21.5", "2.32.3"]
+    assert {request["nccl"] for request in net.asked("b", "conf_stage")} == {"2.32.3"}
+    assert {request["nccl"] for request in net.asked("a", "conf_stage")} == {"2.21.5"}
+
+
+@pytest.mark.parametrize(("deliver", "to"), [("env", " --to user"), ("user", "")])
+def test_what_is_to_be_typed_next_means_the_same_file(net: FakeNet, deliver: Deliver, to: str) -> None:
+    assert end(done(net, deliver=deliver))[1].endswith(f"ncclrun nccl restore cluster.yaml{to}")
+
+
+def test_a_file_that_may_not_be_changed_is_told_before_anything_is_staged(net: FakeNet) -> None:
+    net.confs[2].more["refused"] = {"code": "symlink", "message": "a link", "fix": "cp", "details": {}}
+    events = done(net)
+    assert end(events) == (3, "nothing was changed: refused on c")
+    assert [(e.node, e.code, e.fix) for e in events if isinstance(e, Refused)] == [("c", "symlink", "cp")]
+    assert asked(net, "a") == ["conf_look"]
+
+
+def test_nodes_without_anything_to_restore_are_counted_as_they_should_be(net: FakeNet) -> None:
+    events = done(net, Restore)
+    assert end(events) == (0, "nothing was ever pushed there, or it was undone already")
+    assert [event.unchanged for event in events if isinstance(event, ConfCompared)] == [("a", "b", "c")]
+
+
+def test_a_restore_looks_in_the_home_of_an_older_nccl_too(net: FakeNet) -> None:
+    net.confs[0].roles = ["home"]
+    done(net, Restore)
+    assert [request["nccl"] for request in net.asked("a", "conf_look")] == ["2.21.5", "2.23.4"]
+    assert [request["nccl"] for request in net.asked("b", "conf_look")] == ["2.21.5"]
