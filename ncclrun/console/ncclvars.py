@@ -20,7 +20,7 @@ NARROWEST = 40
 """What the meaning gets at least."""
 LONGEST_VALUES = 28
 LABEL = 14
-MORE = "a name in full shows all about it; a word, as interface or log, finds what has to do with it"
+MORE = "a name in full shows all about it, a word (log, tcp) what has to do with it"
 SAME = {"must": "yes", "should": "better", "may differ": "no", "unique": "never", "": ""}
 """In the table: does it have to be the same on all ranks?"""
 SAME_IN_FULL = {
@@ -73,7 +73,8 @@ def table(entries: Sequence[Known], *, width: int | None) -> str:
         if width is None or room + NARROWEST <= width:
             break
         kept.remove(HEADS.index(head))
-    return table_text([HEADS[at] for at in kept], [[row[at] for at in kept] for row in rows], width=width)
+    cells = [[row[at] for at in kept] for row in rows]
+    return table_text([HEADS[at] for at in kept], cells, width=width, whole=HEADS[:1])
 
 
 def _fit(text: str, width: int | None) -> str:

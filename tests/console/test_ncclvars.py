@@ -28,6 +28,10 @@ class TestTheTable:
         assert "since" not in narrow
         assert "traffic class" in narrow
 
+    def test_never_breaks_a_name(self) -> None:
+        longest = max(ALL, key=lambda known: len(known.name))
+        assert longest.name in table([longest, KNOWN["NCCL_DEBUG"]], width=80)
+
     def test_marks_what_is_not_for_use(self) -> None:
         shown = table([KNOWN["NCCL_TREE_THRESHOLD"], KNOWN["NCCL_MIN_NCHANNELS"]], width=None)
         assert "removed: " in shown

@@ -318,6 +318,12 @@ class TestTheVersion:
         assert "fails" in only("NCCL_ALGO=Rign", (2, 24, 3)).sees
         assert "passes over it" in only("NCCL_ALGO=Rign", (2, 23, 4)).sees
 
+    def test_decides_whether_operations_have_lists_of_their_own(self) -> None:
+        assert findings("NCCL_ALGO=ring;allreduce:tree", (2, 24, 3)) == ()
+        finding = only("NCCL_ALGO=ring;allreduce:tree", (2, 23, 4))
+        assert (finding.level, finding.fix) == ("error", "")
+        assert "2.24" in finding.sees
+
     def test_decides_whether_a_word_is_a_switch(self) -> None:
         assert only("NCCL_SET_THREAD_NAME=true", (2, 30, 3)).id == "word_for_number"
         assert findings("NCCL_SET_THREAD_NAME=true", (2, 30, 7)) == ()

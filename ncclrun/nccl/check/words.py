@@ -140,6 +140,10 @@ def functions_remarks(known: Known, value: str, version: Version) -> Iterator[Re
     allowed = (*(word.upper() for word in known.allowed), *FOREIGN_ALGORITHMS)
     unknown = [word for _, words in parts for word in words if word.upper() not in allowed]
     what = "fails" if by_function else "passes over it"
+    if not by_function and re.search("[:;]", value) and unknown:
+        sees = f"lists for single operations came with 2.24: this NCCL knows no {unknown[0]!r}, and passes over it"
+        yield Remark("error", "not_a_choice", sees)
+        return
     if by_function and (right := _parted(value, parts)):
         level: Level = "warning" if all(not function for function, _ in parts) else "error"
         sees = "words are parted by commas, and operations by semicolons (ring;allreduce:tree)"
