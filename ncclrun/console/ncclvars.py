@@ -20,7 +20,7 @@ NARROWEST = 40
 """What the meaning gets at least."""
 LONGEST_VALUES = 28
 LABEL = 14
-MORE = "a name in full shows all about it, a word (log, tcp) what has to do with it"
+MORE = "a full name shows all about it; a word (log, tcp) finds by meaning"
 SAME = {"must": "yes", "should": "better", "may differ": "no", "unique": "never", "": ""}
 """In the table: does it have to be the same on all ranks?"""
 SAME_IN_FULL = {
