@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ncclrun.nccl.dumpconf import here_documents
 from ncclrun.nccl.dumplines import read_lines
 from ncclrun.nccl.dumpyaml import read_yaml
 from ncclrun.nccl.found import ConfLines, Entry, Found, shifted
@@ -78,7 +79,19 @@ def _read(text: str) -> Iterator[Entry]:
                 yield shifted(entry, lines, first, indent)
         return
     found = read_yaml(text, lines, _read)
-    yield from read_lines(lines) if found is None else found
+    yield from _script(lines) if found is None else found
+
+
+def _script(lines: list[str]) -> Iterator[Entry]:
+    """Line by line, but for the YAML that here-documents hold, as `kubectl apply -f - <<EOF` has it."""
+    rest = list(lines)
+    for here in here_documents(lines):
+        body = rest[here.first - 1 : here.end - 1]
+        found = None if here.conf else read_yaml("\n".join(body), body, _read)
+        if found is not None:
+            yield from (shifted(entry, lines, here.first, 0) for entry in found)
+            rest[here.first - 1 : here.end - 1] = [""] * len(body)
+    yield from read_lines(rest)
 
 
 def _fenced(lines: Sequence[str]) -> list[tuple[int, int, int]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ncclrun.nccl.found import ConfLines
 
@@ -17,27 +18,41 @@ STARTUP = re.compile(r"(?:rc|profile|environment|\.env|\.sh|/env)$")
 """Files that a shell or a login reads."""
 
 
-def here_documents(lines: Sequence[str]) -> tuple[list[ConfLines], set[int]]:
-    """Those that become a conf file, and the numbers of all their lines, from 1."""
-    found: list[ConfLines] = []
-    taken: set[int] = set()
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A here-document: the numbers of its first line and of the one that ends it, from 1."""
+
+    first: int
+    end: int
+    conf: bool
+    """Whether it becomes a conf file."""
+    match: re.Match[str]
+
+
+def here_documents(lines: Sequence[str]) -> Iterator[Here]:
+    """Those of a script, in their order; what stands in one that is no conf file may hold others."""
     number = 0
     while number < len(lines):
         number += 1
         line = lines[number - 1]
-        here = _HERE.search(line) if "<<" in line and _INTO_CONF.search(line) else None
+        here = _HERE.search(line) if "<<" in line else None
         if here is None:
             continue
         last = next((n for n in range(number, len(lines)) if lines[n].strip() == here["end"]), None)
         if last is None:
             continue
-        # In YAML everything stands deeper, the word that ends it, too.
-        indent = 0 if here["dash"] else len(lines[last]) - len(lines[last].lstrip())
-        body = [(n + 1, lines[n], _conf_line(lines[n], indent, here)) for n in range(number, last)]
-        found.append(ConfLines(tuple(body)))
-        taken.update(range(number + 1, last + 2))
-        number = last + 1
-    return found, taken
+        conf = _INTO_CONF.search(line) is not None
+        yield Here(number + 1, last + 1, conf, here)
+        number = last + 1 if conf else number
+
+
+def conf_lines(lines: Sequence[str], here: Here) -> ConfLines:
+    """What a here-document writes into a conf file."""
+    end = lines[here.end - 1]
+    # In YAML everything stands deeper, the word that ends it, too.
+    indent = 0 if here.match["dash"] else len(end) - len(end.lstrip())
+    body = range(here.first, here.end)
+    return ConfLines(tuple((n, lines[n - 1], _conf_line(lines[n - 1], indent, here.match)) for n in body))
 
 
 def _conf_line(line: str, indent: int, here: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ncclrun.nccl.dumpcode import TEMPLATE, UPPER, code_line, judged, pairs_of_code, quoted_items
-from ncclrun.nccl.dumpconf import echoed, for_startup, here_documents
+from ncclrun.nccl.dumpconf import conf_lines, echoed, for_startup, here_documents
 from ncclrun.nccl.dumpshell import Shell
 from ncclrun.nccl.found import Entry, Found
 from ncclrun.nccl.slips import FAMILY
@@ -39,8 +39,9 @@ _SCALAR = re.compile(r"\"(?P<double>(?:\\.|[^\"\\])*)\"|'(?P<single>(?:''|[^'])*
 
 def read_lines(lines: Sequence[str]) -> Iterator[Entry]:
     """All settings, each once, in their order but for those of conf files that are written."""
-    confs, taken = here_documents(lines)
-    yield from confs
+    confs = [here for here in here_documents(lines) if here.conf]
+    yield from (conf_lines(lines, here) for here in confs)
+    taken = {number for here in confs for number in range(here.first, here.end + 1)}
     shell, pair = Shell(), ""
     for number, line in enumerate(lines, 1):
         if number in taken or (line.lstrip().startswith("#") and not line.startswith(_DIRECTIVES)):

@@ -30,7 +30,7 @@ def read_yaml(text: str, lines: Sequence[str], nested: Callable[[str], Iterator[
     if len(text) > LONGEST:
         return None
     try:
-        roots = [root for root in yaml.compose_all(_ODD.sub(" ", text), Loader=_LOADER) if root is not None]
+        roots = [root for root in yaml.compose_all(_ODD.sub(" ", text) + "\n", Loader=_LOADER) if root is not None]
     except (yaml.YAMLError, RecursionError):
         return None
     if not roots or any(isinstance(root, yaml.ScalarNode) and root.value for root in roots):

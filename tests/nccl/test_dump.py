@@ -203,6 +203,7 @@ class TestYaml:
             "args: [mpirun, -x, NCCL_X=a]",
             "script:\n  - NCCL_X=a python t.py",
             "run: NCCL_X=a python t.py",
+            "run: |\n  export NCCL_X=a",
             "run: |\n  if true; then\n    export NCCL_X=a\n  fi",
             'cells: [{"source": ["os.environ[\\"NCCL_X\\"] = \\"a\\""]}]',
         ],
@@ -245,6 +246,10 @@ CONFS = [
     ("x:\n  y: |\n    cat > nccl.conf << EOF\n    NCCL_X=a\n    EOF\n", [(4, "NCCL_X=a")]),
     ('echo "NCCL_X=a\\nNCCL_Y=b" | sudo tee /etc/nccl.conf\n', [(1, "NCCL_X=a"), (1, "NCCL_Y=b")]),
     ("RUN echo NCCL_X=a  b >> /etc/nccl.conf\n", [(1, "NCCL_X=a b")]),
+    (
+        "kubectl apply -f - <<EOF\ndata:\n  nccl.conf: |\n    NCCL_X=a # b\nEOF\n",
+        [(4, "NCCL_X=a # b")],
+    ),
     ("data:\n  nccl.conf: |\n    NCCL_X=a\n", [(3, "NCCL_X=a")]),
     ("- copy:\n    dest: /etc/nccl.conf\n    content: |\n      NCCL_X=a\n", [(4, "NCCL_X=a")]),
     ("- path: /etc/nccl.conf\n  contents:\n    inline: |\n      NCCL_X=a\n", [(4, "NCCL_X=a")]),
