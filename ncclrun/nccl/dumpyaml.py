@@ -29,8 +29,10 @@ def read_yaml(text: str, lines: Sequence[str], nested: Callable[[str], Iterator[
     """None where it is no YAML, or one text alone; ``nested`` reads what stands in a block of text."""
     if len(text) > LONGEST:
         return None
+    # A block of text ends where the line ends: the last line, too, needs its line feed.
+    whole = _ODD.sub(" ", text).removesuffix("\n") + "\n"
     try:
-        roots = [root for root in yaml.compose_all(_ODD.sub(" ", text) + "\n", Loader=_LOADER) if root is not None]
+        roots = [root for root in yaml.compose_all(whole, Loader=_LOADER) if root is not None]
     except (yaml.YAMLError, RecursionError):
         return None
     if not roots or any(isinstance(root, yaml.ScalarNode) and root.value for root in roots):
