@@ -38,8 +38,7 @@ class Mixed:
         self._pushing = pushing
         pushing.administrators(0)
         self.first = [pushing.kept(host) for host in range(3)]
-        pushing.push()
-        pushing.restore("--nodes", "node0,node1")
+        pushing.push("--nodes", "node2")
         self.old = [pushing.kept(host) for host in range(3)]
         assert self.old[:2] == self.first[:2]
         pushing.settings(NCCL_IB_TIMEOUT="23")
