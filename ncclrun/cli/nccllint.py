@@ -122,7 +122,7 @@ def _mended_stdin(version: Version | None, *, json: bool) -> None:
     from ncclrun.console.lint import as_text
     from ncclrun.console.output import Output
     from ncclrun.model.errors import UsageError
-    from ncclrun.nccl.mend import mend
+    from ncclrun.nccl.lint.mend import mend
 
     if json:
         raise UsageError("`--fix -` writes the file to stdout, where --json would be too", fix="leave one of them out")

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ncclrun.commands.rewrite import replace_file
+from ncclrun.diagnosis.settings import file_findings
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.settings import ConfFile, ConfRole, SettingFinding
 from ncclrun.nccl.conf import read_files
-from ncclrun.nccl.dump import is_environment
-from ncclrun.nccl.lint import lint_conf
-from ncclrun.nccl.lintdump import lint_dump, lint_environment
-from ncclrun.nccl.mend import mend
-from ncclrun.nccl.slips import FAMILY
+from ncclrun.nccl.dump.reader import is_environment
+from ncclrun.nccl.lint.conffile import lint_conf
+from ncclrun.nccl.lint.dumps import lint_dump, lint_environment
+from ncclrun.nccl.lint.mend import mend
+from ncclrun.nccl.lint.slips import FAMILY
 from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.planning.hostfile import is_hostfile
 
@@ -137,7 +138,7 @@ def lint_other(data: bytes, version: Version | None, file: str) -> Linted:
 def lint_here(environ: Mapping[str, str], version: Version | None) -> tuple[Linted, ...]:
     """The conf files that NCCL would read on this machine, and this shell's environment."""
     texts = [
-        lint_conf_file(file.path, version) if not file.error else Linted(file.path, (_unreadable(file),))
+        lint_conf_file(file.path, version) if not file.error else Linted(file.path, file_findings(file, version))
         for file in own_files(environ, version)
     ]
     return (*texts, Linted(SHELL, lint_environment(environ, version, SHELL)))
@@ -165,21 +166,6 @@ def _why_not(path: str, role: ConfRole) -> str:
             return ""
     except OSError as error:
         return error.strerror or str(error)
-
-
-def _unreadable(file: ConfFile) -> SettingFinding:
-    named = "named" in file.roles
-    return SettingFinding(
-        file=file.path,
-        line=None,
-        name="NCCL_CONF_FILE" if named else "",
-        value=file.path if named else "",
-        level="error",
-        id="unreadable",
-        sees=f"NCCL can't read the file ({file.error}), and says nothing of it: none of its settings count"
-        + (", nor those of ~/.nccl.conf" if named else ""),
-        fix="",
-    )
 
 
 def _passwd_home() -> str:

@@ -9,14 +9,13 @@ from ncclrun.commands.lint import Linted
 from ncclrun.commands.settling import variables_of
 from ncclrun.commands.survey import Participant
 from ncclrun.commands.visit import Visit
-from ncclrun.diagnosis.settings import NodeValues, across, node_values
+from ncclrun.diagnosis.settings import NodeValues, across, file_findings, node_values
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.events import Problem
 from ncclrun.model.settings import SettingFinding
 from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.effective import LOGIN
-from ncclrun.nccl.lint import lint_conf
-from ncclrun.nccl.lintdump import lint_environment
+from ncclrun.nccl.lint.dumps import lint_environment
 from ncclrun.nccl.version import Version, parse
 from ncclrun.planning.shown import run_settings
 from ncclrun.transport.base import Transport
@@ -53,7 +52,7 @@ def _of_node(one: Participant, values: NodeValues) -> Iterator[Linted]:
     name, version = one.node.name, values.version
     for file in values.files:
         lines = tuple((file.text or "").split("\n"))
-        yield Linted(file.path, lint_conf(file.data, version, file.path), lines, node=name)
+        yield Linted(file.path, file_findings(file, version), lines, node=name)
     login = {name: value for name, value in one.facts.settings.login.items() if name != "HOME"}
     yield Linted(LOGIN, lint_environment(login, version, LOGIN), node=name)
     together = together_findings(values.counting, version)

@@ -77,7 +77,7 @@ def settings_for(
     """
     deliver = cluster.nccl.deliver
     delivered = split(deliver, variables_of(cluster, one, endpoint, environ))
-    conf = run_conf(delivered.file, files_read(one.facts)) if deliver == "file" else None
+    conf = run_conf(delivered.file, files_read(one.facts), one.node.name) if deliver == "file" else None
     settings = settings_of(one, deliver, delivered, cluster.source, conf=conf)
     return replace(settings, refused=tuple(replace(problem, level="warning") for problem in settings.refused))
 

@@ -99,7 +99,7 @@ def _seen(one: Participant, settings: Settings, values: NodeValues, *, defaults:
         node=one.node.name,
         node_rank=one.node_rank,
         nccl=shown(values.version) if values.version else "",
-        files=tuple(file.path for file in values.files),
+        files=tuple(file.path for file in values.files if file.text is not None),
         values=masked(known, (*settings.environment, *settings.file)),
     )
 

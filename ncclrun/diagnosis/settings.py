@@ -12,7 +12,7 @@ from ncclrun.model.settings import ConfFile, NodeSettings, Setting, SettingFindi
 from ncclrun.nccl.check.findings import across_findings, setting_findings, together_findings
 from ncclrun.nccl.conf import read_files
 from ncclrun.nccl.effective import effective, node_layers
-from ncclrun.nccl.lint import lint_conf
+from ncclrun.nccl.lint.conffile import lint_conf
 from ncclrun.nccl.version import NEWEST, Version
 
 CONCERNED = re.compile(r"(?:NCCL|GLOO|TORCH|TP|UCX|FI)_")
@@ -26,7 +26,7 @@ class NodeValues:
     node: str
     values: Mapping[str, Effective]
     files: tuple[ConfFile, ...]
-    """Those that are there."""
+    """Those that this NCCL reads, also where one can't be read."""
     version: Version | None
     delivered: tuple[Setting, ...] = ()
     """What ncclrun puts into one of the files, each with the place that it comes from."""
@@ -51,13 +51,13 @@ def node_values(
     concerned = [setting for setting in run if CONCERNED.match(setting.name)]
     values = effective(node_layers(concerned, settings, version))
     read = read_files(settings.conf_files, version or NEWEST)
-    return NodeValues(node, values, tuple(file for file in read if file.text is not None), version, tuple(delivered))
+    return NodeValues(node, values, read, version, tuple(delivered))
 
 
 def findings(node: NodeValues) -> tuple[SettingFinding, ...]:
     """Everything to know about one node's settings: of its conf files and of the variables that count."""
     own = {(setting.name, setting.value) for setting in node.delivered}
-    filed = [finding for file in node.files for finding in lint_conf(file.data, node.version, file.path)]
+    filed = [finding for file in node.files for finding in file_findings(file, node.version)]
     # What we wrote there ourselves is to be put right where it comes from.
     found = [finding for finding in filed if (finding.name, finding.value) not in own]
     for setting in node.delivered:
@@ -66,6 +66,29 @@ def findings(node: NodeValues) -> tuple[SettingFinding, ...]:
         if node.values[setting.name].origin in ("run", "login"):
             found += setting_findings(setting, node.version, conf=False)
     return (*found, *together_findings(node.counting, node.version))
+
+
+def file_findings(file: ConfFile, version: Version | None) -> tuple[SettingFinding, ...]:
+    """What is wrong in a conf file that this NCCL reads, or with the file itself."""
+    if file.text is not None:
+        return lint_conf(file.data, version, file.path)
+    named = "named" in file.roles
+    if not (named or file.error):
+        return ()
+    why = f"can't be read ({file.error})" if file.error else "is not there"
+    without = ", nor do those of ~/.nccl.conf" if named else ""
+    return (
+        SettingFinding(
+            file=file.path,
+            line=None,
+            name="NCCL_CONF_FILE" if named else "",
+            value=file.path if named else "",
+            level="error",
+            id="unreadable",
+            sees=f"the file {why}, and NCCL says nothing of that: none of its settings count{without}",
+            fix="",
+        ),
+    )
 
 
 def across(nodes: Sequence[NodeValues]) -> tuple[SettingFinding, ...]:
@@ -98,10 +121,10 @@ def _counts(finding: SettingFinding, node: NodeValues) -> bool:
 
 def _problem(finding: SettingFinding) -> Problem:
     where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-    setting = f"{finding.name}={finding.value}" if finding.name else finding.value
+    setting = f"{finding.name}={finding.value}" if finding.value else finding.name
     return Problem(
         code=finding.id,
         level="warning",
-        message=f"{setting} ({where}): {finding.sees}",
+        message=f"{setting} ({where}): {finding.sees}" if setting else f"{where}: {finding.sees}",
         fix=f"write there:  {finding.fix}" if finding.fix else "",
     )

@@ -62,18 +62,19 @@ def _goes_into_a_file(variable: Variable) -> bool:
     return variable.origin in FILED and named and known is not None and known.conf
 
 
-def run_conf(file: Sequence[Variable], read: Sequence[ConfFile]) -> bytes:
+def run_conf(file: Sequence[Variable], read: Sequence[ConfFile], node: str) -> bytes:
     """The conf file for the run directory: the settings, and below them the file in whose place NCCL reads it.
 
-    ``read``: the files that NCCL would read without it, in order (nccl/conf.py: read_files). Raises PlanError where
-    the first of them could not be read, for what stands in it would be lost to this run.
+    ``read``: the files that NCCL would read on ``node`` without it, in order (nccl/conf.py: read_files). Raises
+    PlanError where the first of them could not be read, for what stands in it would be lost to this run.
     """
     rest = b""
     if read and read[0].roles != ("system",):
         if read[0].error:
             raise PlanError(
-                f"nccl.deliver: file takes the place of {read[0].path}, which can't be read: {read[0].error}",
+                f"nccl.deliver: file takes the place of {read[0].path} on {node}, which can't be read: {read[0].error}",
                 fix=_BY_ENVIRONMENT,
+                nodes=(node,),
             )
         rest = read[0].data
     return block.put(rest, pairs(file), _RUN_NOTES)

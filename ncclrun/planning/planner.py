@@ -76,7 +76,7 @@ def make_plan(
                 argv=argv,
                 environment=delivered.environment,
                 file=delivered.file,
-                conf=run_conf(delivered.file, files_read(fact)) if cluster.nccl.deliver == "file" else None,
+                conf=run_conf(delivered.file, files_read(fact), node.name) if cluster.nccl.deliver == "file" else None,
                 defaults=default_variables(job.launcher, counts[node_rank]),
                 unset=fact.stale,
                 workdir=node.launch.workdir or workdir,

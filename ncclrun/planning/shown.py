@@ -78,7 +78,7 @@ def diff(path: str, before: bytes | None, after: bytes | None) -> tuple[str, ...
 
 def _lines(data: bytes | None) -> list[str]:
     """A last line without a line feed is another one than the same with it."""
-    *whole, last = (data or b"").decode("utf-8", "surrogateescape").split("\n")
+    *whole, last = (data or b"").decode("utf-8", "backslashreplace").split("\n")
     return [*whole, f"{last}   (no line feed at its end)"] if last else whole
 
 

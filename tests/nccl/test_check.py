@@ -146,7 +146,6 @@ NOT_MENDED = [
     ("NCCL_IB_RETRY_CNT=20", "out_of_range"),
     ("NCCL_P2P_LEVEL=NODE", "not_a_choice"),
     ("NCCL_NETDEVS_POLICY=SOME", "not_a_choice"),
-    ("NCCL_TREE_THRESHOLD=0", "removed"),
 ]
 WORKING = """
 NCCL_NET=GPUDirectTCPX_v7
@@ -445,6 +444,14 @@ class TestTogether:
     @given(st.lists(st.builds(Setting, st.sampled_from(sorted(KNOWN)), TEXTS)))
     def test_any_settings_are_judged(self, settings: list[Setting]) -> None:
         assert {f.name for f in together_findings(settings, None)} <= {s.name for s in settings}
+
+
+class TestVersions:
+    def test_what_nccl_reads_no_more_is_a_warning_only_where_its_version_is_known(self) -> None:
+        gone = Setting("NCCL_TREE_THRESHOLD", "0")
+        found = setting_findings(gone, (2, 27, 5), conf=True)
+        assert [(one.id, one.level) for one in found] == [("removed", "warning")]
+        assert [(one.id, one.level) for one in setting_findings(gone, None, conf=True)] == [("removed", "info")]
 
 
 class TestAcrossNodes:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ncclrun.model.settings import SettingFinding
 from ncclrun.nccl import conf
-from ncclrun.nccl.lint import lint_conf
-from ncclrun.nccl.mend import mend
+from ncclrun.nccl.lint.conffile import lint_conf
+from ncclrun.nccl.lint.mend import mend
 from ncclrun.nccl.version import Version
 
 OLD: Version = (2, 29, 7)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncclrun.nccl.dump import is_environment, read
-from ncclrun.nccl.found import Found, rewritten
+from ncclrun.nccl.dump.found import Found, rewritten
+from ncclrun.nccl.dump.reader import is_environment, read
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

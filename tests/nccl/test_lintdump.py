@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncclrun.nccl.lintdump import lint_dump, lint_environment
+from ncclrun.nccl.lint.dumps import lint_dump, lint_environment
 
 PIECES = (
     *"={}[]|,:;#'\"\\ \t\r\n\n\x85\udcff",

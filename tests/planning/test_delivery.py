@@ -75,7 +75,7 @@ class TestWhatGoesIntoAFile:
 
 class TestTheRunsOwnFile:
     def read(self, *files: ConfFile) -> dict[str, str]:
-        data = run_conf((IFNAME, DISABLE), files)
+        data = run_conf((IFNAME, DISABLE), files, "gpu1")
         return {one.name: one.value for one in in_force(parse(data, NEW))}
 
     def test_has_the_settings(self) -> None:

@@ -65,7 +65,9 @@ def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Itera
         return
     if known.removed and (version or NEWEST) >= known.removed:
         why = f": {known.deprecated}" if known.deprecated else ""
-        yield Remark("warning", "removed", f"NCCL reads it no more{why}")
+        # Without a version it may be meant for one that still reads it.
+        gone = f"NCCL reads it no more since {shown(known.removed)}{why}"
+        yield Remark("warning" if version else "info", "removed", gone)
     elif known.deprecated and not _successor_is_newer(known, version or NEWEST):
         old = f"; {known.instead} is the name now" if known.instead and known.instead not in known.deprecated else ""
         yield Remark("info", "deprecated", f"{known.deprecated}{old}; the old one still works")

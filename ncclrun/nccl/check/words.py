@@ -77,7 +77,11 @@ def _debug(value: str, version: Version) -> Iterator[Remark]:
         return
     bare = value.strip().upper()
     said = re.findall(r"[A-Z0-9]+", bare)
-    right = WORDS_FOR_DEBUG.get(bare) or next((level for level in _TALKATIVE if level in said), None)
+    levels = [level for level in _TALKATIVE if level in said]
+    if len(levels) > 2:  # a choice as documents write it: which one is meant only the writer knows
+        yield Remark("error", "debug_silent", f"NCCL knows one level, not a list: of {value!r} it makes none")
+        return
+    right = WORDS_FOR_DEBUG.get(bare) or next(iter(levels), None)
     if right is None and bare.lower() in (*NO, "0"):
         yield Remark("info", "debug_silent", "NCCL knows no such level and says nothing, as without it")
         return
@@ -122,7 +126,9 @@ def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
     sees = f"NCCL knows no {unknown[0]!r} here"
     if known.name in TYPED:
         sees += ", and takes its default instead of the whole list" if typed else ": that word counts for nothing"
-    yield Remark("error", "not_a_choice", sees, value="^" * inverted + right if right else None)
+    # Of a list of subsystems the words that are known hold beside the one that is not.
+    level: Level = "warning" if known.name == "NCCL_DEBUG_SUBSYS" else "error"
+    yield Remark(level, "not_a_choice", sees, value="^" * inverted + right if right else None)
 
 
 def _hidden(known: Known, inverted: bool, words: Sequence[str], version: Version) -> Iterator[Remark]:

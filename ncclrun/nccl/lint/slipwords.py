@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ncclrun.nccl.conf import ConfLine
-from ncclrun.nccl.slips import Meant, Slip
+from ncclrun.nccl.lint.slips import Meant, Slip
 from ncclrun.nccl.version import CR_IS_CUT_SINCE, Version, shown
 
 _INTEGER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import yaml
 
-from ncclrun.nccl.dumpcode import TEMPLATE, UPPER, judged
-from ncclrun.nccl.dumplines import read_lines
-from ncclrun.nccl.dumpshell import Shell
-from ncclrun.nccl.found import ConfLines, Entry, Found, shifted
-from ncclrun.nccl.slips import FAMILY
+from ncclrun.nccl.dump.code import TEMPLATE, UPPER, judged
+from ncclrun.nccl.dump.found import ConfLines, Entry, Found, shifted
+from ncclrun.nccl.dump.lines import read_lines
+from ncclrun.nccl.dump.shell import Shell
+from ncclrun.nccl.lint.slips import FAMILY
 
 LONGEST = 500_000
 """Characters of a text that is tried as YAML."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from ncclrun.model.settings import Level, Setting, SettingFinding
-from ncclrun.nccl import conf, slipwords
+from ncclrun.nccl import conf
 from ncclrun.nccl.check.findings import together_findings
-from ncclrun.nccl.slips import VALUE_SLIPS, Meant, Slip, straighten
-from ncclrun.nccl.verdicts import findings, righted, weight
+from ncclrun.nccl.lint import slipwords
+from ncclrun.nccl.lint.slips import VALUE_SLIPS, Meant, Slip, straighten
+from ncclrun.nccl.lint.verdicts import findings, righted, weight
 from ncclrun.nccl.version import CR_IS_CUT_SINCE, NEWEST, Version
 
 HARMLESS: frozenset[Slip] = frozenset(("indented_comment", "section"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ncclrun.nccl.found import ConfLines
+from ncclrun.nccl.dump.found import ConfLines
 
 _HERE = re.compile(r"<<(?P<dash>-?)\s*(?P<quote>[\"'\\]?)(?P<end>\w+)(?:[\"'])?")
 _INTO_CONF = re.compile(r"(?:>>?|\btee\b[^|;&]*?)\s*[\"']?[^\s\"'|;&<>]*(?:nccl\.conf|\$\{?NCCL_CONF_FILE\}?)\b")

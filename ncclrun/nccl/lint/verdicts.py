@@ -5,8 +5,8 @@ from __future__ import annotations
 from ncclrun.model.settings import Level, Setting, SettingFinding
 from ncclrun.nccl.catalogue import names
 from ncclrun.nccl.check import findings as check
-from ncclrun.nccl.slips import Slip
-from ncclrun.nccl.slipwords import number
+from ncclrun.nccl.lint.slips import Slip
+from ncclrun.nccl.lint.slipwords import number
 from ncclrun.nccl.version import Version
 
 NAME_FINDINGS = ("unknown_name", "too_late", "too_new", "removed", "deprecated")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ncclrun.nccl.found import Found
+from ncclrun.nccl.dump.found import Found
 
 UPPER = r"(?:(?:NCCL|NCLL|NLCC|RCCL|GLOO|TORCH|PYTORCH|OFI_NCCL)_[A-Z0-9_]+|TP_SOCKET_IFNAME)"
 """Names as variables of an environment have them; a program's own options are written small."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncclrun.nccl.lint import LintedLine, linted
+from ncclrun.nccl.lint.conffile import LintedLine, linted
 from ncclrun.nccl.version import Version
 
 MOST_PASSES = 8

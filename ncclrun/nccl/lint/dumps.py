@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import groupby
 
 from ncclrun.model.settings import Setting, SettingFinding
-from ncclrun.nccl import slipwords, verdicts
 from ncclrun.nccl.check.findings import together_findings
-from ncclrun.nccl.dump import read
-from ncclrun.nccl.found import ConfLines, Found, rewritten
-from ncclrun.nccl.lint import lint_conf
-from ncclrun.nccl.slips import FAMILY, value_slips
+from ncclrun.nccl.dump.found import ConfLines, Found, rewritten
+from ncclrun.nccl.dump.reader import read
+from ncclrun.nccl.lint import slipwords, verdicts
+from ncclrun.nccl.lint.conffile import lint_conf
+from ncclrun.nccl.lint.slips import FAMILY, value_slips
 from ncclrun.nccl.version import Version
 
 

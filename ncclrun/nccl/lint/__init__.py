@@ -1,0 +1,1 @@
+"""What is wrong in a text of settings, line by line, and the text as it should be."""
