@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ncclrun.model.settings import ConfFile, ConfRole, Setting
-from ncclrun.nccl.version import CR_IS_CUT_SINCE, HOME_BY_VARIABLE_SINCE, NAMED_CONF_SINCE, Version
+from ncclrun.model.settings import ConfFile, ConfRole, Home, Setting
+from ncclrun.nccl.version import CR_IS_CUT_SINCE, HOME_BY_VARIABLE_SINCE, NAMED_CONF_SINCE, NEWEST, Version
 
 Kind = Literal["setting", "comment", "ignored", "blank"]
 Why = Literal["", "no_equals", "no_name", "nul"]
@@ -111,9 +111,13 @@ def read_files(files: Sequence[ConfFile], version: Version) -> tuple[ConfFile, .
 
     Files that are not there are among them: a ``$NCCL_CONF_FILE`` that leads nowhere still keeps ~/.nccl.conf out.
     """
-    home: ConfRole = "home" if version >= HOME_BY_VARIABLE_SINCE else "passwd_home"
-    if version >= NAMED_CONF_SINCE and any("named" in file.roles for file in files):
-        home = "named"
-    order: tuple[ConfRole, ...] = (home, "system")
+    named = version >= NAMED_CONF_SINCE and any("named" in file.roles for file in files)
+    order: tuple[ConfRole, ...] = ("named" if named else homes(version)[0], "system")
     found = [file for role in order for file in files if role in file.roles]
     return tuple(dict.fromkeys(found))
+
+
+def homes(version: Version | None) -> tuple[Home, Home]:
+    """The home in which this version looks for .nccl.conf (None: as the newest), and the one in which others do."""
+    by_variable = (version or NEWEST) >= HOME_BY_VARIABLE_SINCE
+    return ("home", "passwd_home") if by_variable else ("passwd_home", "home")

@@ -56,14 +56,15 @@ def node_layers(run: Sequence[Setting], node: NodeSettings, version: Version | N
     """
     reader = version or NEWEST
     login = [login_setting(name, value, node.mentions) for name, value in sorted(node.login.items()) if name != "HOME"]
-    files = [Layer(file.path, file.roles[0], _settings(file, reader)) for file in read_files(node.conf_files, reader)]
+    files = [file_layer(file, reader) for file in read_files(node.conf_files, reader)]
     return Layer("the run", "run", run), Layer(LOGIN, "login", login), *files
 
 
-def _settings(file: ConfFile, version: Version) -> list[Setting]:
+def file_layer(file: ConfFile, version: Version) -> Layer:
     """Of the file's lines those that somebody could read: NCCL hands on any name, also `export NCCL_DEBUG`."""
     lines = [line for line in parse(file.data, version) if line.kind == "setting" and line.name.isidentifier()]
-    return [Setting(line.name, line.value, file.path, line.number) for line in lines]
+    settings = [Setting(line.name, line.value, file.path, line.number) for line in lines]
+    return Layer(file.path, file.roles[0], settings)
 
 
 def login_setting(name: str, value: str, mentions: Sequence[Mention]) -> Setting:

@@ -446,6 +446,17 @@ class TestTogether:
         assert {f.name for f in together_findings(settings, None)} <= {s.name for s in settings}
 
 
+class TestConfFiles:
+    def test_what_is_read_after_nccl_or_who_knows_when_is_not_accused(self) -> None:
+        for name in ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS", "TORCH_SOMETHING_NEW"):
+            levels = [one.level for one in setting_findings(Setting(name, "1"), None, conf=True)]
+            assert set(levels) <= {"info"}, name
+
+    def test_what_torch_has_read_before_is_an_error(self) -> None:
+        (found,) = setting_findings(Setting("TORCH_NCCL_BLOCKING_WAIT", "1"), None, conf=True)
+        assert (found.id, found.level) == ("too_late", "error")
+
+
 class TestVersions:
     def test_what_nccl_reads_no_more_is_a_warning_only_where_its_version_is_known(self) -> None:
         gone = Setting("NCCL_TREE_THRESHOLD", "0")

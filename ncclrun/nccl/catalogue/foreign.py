@@ -33,6 +33,7 @@ PLUGINS: tuple[Known, ...] = (
     _Plugin("NCCL_UCX_*", "NVIDIA's HPC-X library over UCX"),
     _Plugin("NCCL_SHARP_*", "NVIDIA's HPC-X library, SHARP"),
     _Plugin("SHARP_*", "NVIDIA's SHARP"),
+    _Plugin("NVSHMEM_*", "NVIDIA's NVSHMEM, which torch's symmetric memory can use"),
     _Plugin("NCCL_SPECTRUMX_*", "NVIDIA's Spectrum-X library"),
     _Plugin("NCCL_SPCX_*", "NVIDIA's Spectrum-X library"),
     _Plugin("NCCL_ACCL_*", "Alibaba's ACCL"),

@@ -117,6 +117,12 @@ TORCH: tuple[Known, ...] = (
     _Torch("OMP_NUM_THREADS", "CPU threads of a process; torchrun sets 1 where it is not set"),
     _Torch("TORCHELASTIC_*", "between torchrun and its workers", documented=False),
     _Torch("TORCH_ELASTIC_*", "torchrun", documented=False),
+    _Torch(
+        "TORCH_SYMM_MEM_*",
+        "torch's symmetric memory, which reads it when it is first used: as a rule after NCCL",
+        documented=False,
+        conf=True,
+    ),
     _Torch("TORCH_*", "torch", documented=False),
     _Torch("PET_*", "default of the torchrun flag of that name"),
 )

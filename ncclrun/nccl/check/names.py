@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ncclrun.model.settings import Level
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.catalogue.nearest import Near, near
@@ -59,9 +60,11 @@ def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Itera
         )
     elif conf and not known.conf:
         harmless = known.side == "tool" and known.name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")
-        yield Remark(
-            "info" if harmless else "error", "too_late", f"in a conf file nobody sees it: {_READERS[known.side]}"
-        )
+        if known.family:  # when one of so many is read nobody knows
+            yield Remark("info", "too_late", f"in a conf file it may come too late: {_READERS[known.side]}")
+        else:
+            level: Level = "info" if harmless else "error"
+            yield Remark(level, "too_late", f"in a conf file nobody sees it: {_READERS[known.side]}")
         return
     if known.removed and (version or NEWEST) >= known.removed:
         why = f": {known.deprecated}" if known.deprecated else ""
