@@ -13,7 +13,9 @@ from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.commands.survey import Participant
 from ncclrun.model.errors import NcclrunError, NodeRefused, PlanError
-from ncclrun.model.settings import ConfFile
+from ncclrun.model.settings import ConfFile, Home
+from ncclrun.nccl.conf import homes
+from ncclrun.nccl.version import parse
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session, refusal
 
@@ -73,8 +75,8 @@ class ConfFiles:
         self._deliver = deliver
         self._push_id = push_id
         self._control = control
-        self.nccl = {one.node_rank: one.facts.python.nccl for one in nodes}
-        """The version by node_rank: it decides where ~/.nccl.conf is looked for."""
+        self.homes: dict[int, Home] = {one.node_rank: homes(parse(one.facts.python.nccl))[0] for one in nodes}
+        """By node_rank, whose .nccl.conf is meant where a node has two; that of the NCCL which the facts tell of."""
         self._expect: dict[int, str | None] = {}
         self.backups: dict[int, str] = {}
         """Paths of what the files were before the first push, by node_rank; "" where there was none."""
@@ -175,8 +177,7 @@ class ConfFiles:
         self._control.check()
 
     def _ask(self, rank: int, session: Session, what: str, **args: Any) -> dict[str, Any]:
-        which = {"deliver": self._deliver, "nccl": self.nccl[rank]}
-        return session.call(what, b"", ASK_TIMEOUT, path=None, **which, **args)
+        return session.call(what, b"", ASK_TIMEOUT, deliver=self._deliver, home=self.homes[rank], **args)
 
     def _is_ours(self, refused: NodeRefused) -> bool:
         return refused.code == "busy" and refused.details.get("push_id") == self._push_id

@@ -14,10 +14,10 @@ from ncclrun.model.events import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import ConfFile, ConfRole
-from ncclrun.nccl.conf import in_force
+from ncclrun.nccl.conf import homes, in_force
 from ncclrun.nccl.conf import parse as parse_conf
 from ncclrun.nccl.lines import bootstrap_line
-from ncclrun.nccl.version import HOME_BY_VARIABLE_SINCE, NEWEST, parse
+from ncclrun.nccl.version import NEWEST, parse
 from ncclrun.planning.delivery import Deliver, Delivered, hidden, missing, refusals
 from ncclrun.planning.planner import as_sent
 from ncclrun.planning.shown import run_settings
@@ -72,9 +72,7 @@ def settings_of(
 
 def conf_files(one: Participant, deliver: Deliver) -> list[ConfFile]:
     """The files there that ``user`` or ``system`` may stand for on that node, the likeliest first."""
-    version = parse(one.facts.python.nccl) or NEWEST
-    homes: tuple[ConfRole, ...] = ("home", "passwd_home")
-    roles = {"user": homes if version >= HOME_BY_VARIABLE_SINCE else homes[::-1], "system": ("system",)}[deliver]
+    roles: tuple[ConfRole, ...] = ("system",) if deliver == "system" else homes(parse(one.facts.python.nccl))
     found = [file for role in roles for file in one.facts.settings.conf_files if role in file.roles]
     return list(dict.fromkeys(found))
 

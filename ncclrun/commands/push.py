@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ncclrun.commands.confchange import Change, Told, Wanted, exit_code_of
@@ -19,9 +19,9 @@ from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.settingevents import ConfPushed
 from ncclrun.nccl import block
-from ncclrun.nccl.conf import in_force, parse
-from ncclrun.nccl.effective import Layer, effective
-from ncclrun.nccl.version import NEWEST
+from ncclrun.nccl.conf import homes
+from ncclrun.nccl.effective import effective, file_layer
+from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.nccl.version import parse as parse_version
 from ncclrun.planning.delivery import Delivered, pairs, refusals, split, stays
 from ncclrun.planning.shown import masked
@@ -55,19 +55,8 @@ class Push(Change):
         endpoints, notes = with_rdma(ones, choice.endpoints, drafts)
         yield from told(ones, endpoints, (*choice.notes, *notes))
         self._endpoints = {one.node_rank: endpoint for one, endpoint in zip(ones, endpoints, strict=True)}
-        self._delivered: dict[int, Delivered] = {}
-        refused: set[int] = set()
-        found: list[Finding] = []
-        for one in ones:
-            variables = variables_of(self._cluster, one, self._endpoints[one.node_rank], self._environ)
-            delivered = self._delivered[one.node_rank] = split(self._deliver, variables)
-            problems = refusals(self._deliver, parse_version(one.facts.python.nccl), delivered.file)
-            refused |= {one.node_rank} if problems else set()
-            found += [Finding(one.node_rank, problem) for problem in problems]
-        if (warning := stays(self._delivered[ones[0].node_rank])) is not None:
-            found.append(Finding(ones[0].node_rank, warning))
-        yield from findings_told(self._cluster.nodes, found)
-        if refused:
+        self._versions = {one.node_rank: parse_version(one.facts.python.nccl) for one in ones}
+        if refused := (yield from self._parted(ones)):
             return refused
         looks = yield from self._look()
         looks |= yield from self._look_where_nccl_does({one.node_rank: one for one in ones}, looks)
@@ -80,6 +69,21 @@ class Push(Change):
         yield from self._tell(errors)
         yield from self._modes_told()
         return set(errors)
+
+    def _parted(self, ones: Sequence[Participant]) -> Generator[Event, None, set[int]]:
+        """Which variables go into the files; returns the nodes whose can't."""
+        self._delivered = {}
+        found: list[Finding] = []
+        for one in ones:
+            variables = variables_of(self._cluster, one, self._endpoints[one.node_rank], self._environ)
+            delivered = self._delivered[one.node_rank] = split(self._deliver, variables)
+            problems = refusals(self._deliver, self._versions[one.node_rank], delivered.file)
+            found += [Finding(one.node_rank, problem) for problem in problems]
+        refused = {finding.node_rank for finding in found}
+        if (warning := stays(self._delivered[ones[0].node_rank])) is not None:
+            found.append(Finding(ones[0].node_rank, warning))
+        yield from findings_told(self._cluster.nodes, found)
+        return refused
 
     def _look_where_nccl_does(
         self, ones: Mapping[int, Participant], looks: Mapping[int, Look]
@@ -94,8 +98,9 @@ class Push(Change):
             if isinstance(answer, NcclrunError):
                 yield from self._tell({rank: answer})
                 raise Told(exit_code_of({rank: answer}), f"nothing was changed: it failed on {self._names([rank])}")
-            if answer.version and answer.version != self._files.nccl[rank]:
-                self._files.nccl[rank] = answer.version
+            version = parse_version(answer.version)
+            if version is not None and homes(version)[0] != self._files.homes[rank]:
+                self._versions[rank], self._files.homes[rank] = version, homes(version)[0]
                 other.append(rank)
         return (yield from self._look(other)) if other else {}
 
@@ -108,8 +113,8 @@ class Push(Change):
         after = block.put(rest or b"", pairs(self._delivered[rank].file))
         order = Order(expect=look.file.sha256 or None, data=after, original=rest, mode=MODES[self._deliver])
         changed = after != before or order.mode not in (None, look.file.mode)
-        version = parse_version(self._files.nccl[rank]) or NEWEST
-        values = effective([Layer(path, "system", in_force(parse(after, version), path))])
+        file = replace(look.file, text=after.decode("utf-8", "surrogateescape"))
+        values = effective([file_layer(file, self._versions[rank] or NEWEST)])
         own = {variable.name for variable in self._delivered[rank].file}
         hides = masked([v for v in values.values() if v.name in own and v.hides], self._delivered[rank].file)
         return Wanted(look, order, changed=changed, hides=hides)
@@ -182,6 +187,8 @@ class Push(Change):
         return f"the settings are pushed; to undo it: {self.command('restore')}"
 
     _endpoints: dict[int, Endpoint]
+    _versions: dict[int, Version | None]
+    """Of each node's NCCL, as far as it is known."""
     _delivered: dict[int, Delivered]
 
 

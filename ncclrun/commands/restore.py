@@ -12,9 +12,6 @@ from ncclrun.model.errors import NcclrunError, NodeRefused
 from ncclrun.model.events import Event
 from ncclrun.model.settingevents import ConfRestored
 from ncclrun.nccl import block
-from ncclrun.nccl.version import HOME_BY_VARIABLE_SINCE as HOME
-from ncclrun.nccl.version import NAMED_CONF_SINCE as PASSWD
-from ncclrun.nccl.version import shown
 from ncclrun.transport.base import Transport
 
 
@@ -59,12 +56,12 @@ class Restore(Change):
         none = [rank for rank, look in looks.items() if len(look.file.roles) == 1 and _is_nothing(look)]
         if self._deliver != "user" or not none:
             return {}
-        told = dict(self._files.nccl)
+        before = dict(self._files.homes)
         for rank in none:
-            self._files.nccl[rank] = shown(PASSWD if "home" in looks[rank].file.roles else HOME)
+            self._files.homes[rank] = "passwd_home" if "home" in looks[rank].file.roles else "home"
         other = yield from self._look(none)
         found = {rank: look for rank, look in other.items() if not _is_nothing(look)}
-        self._files.nccl |= {rank: told[rank] for rank in none if rank not in found}
+        self._files.homes |= {rank: before[rank] for rank in none if rank not in found}
         return found
 
     def _order(self, look: Look, where: str) -> Order | None:
@@ -113,9 +110,12 @@ class Restore(Change):
             path=wanted.look.file.path,
             changed=wanted.changed,
             removed=wanted.order.data is None,
+            edits_kept=wanted.order.keep_edits,
         )
 
     def _summary(self) -> str:
+        if any(wanted.order.keep_edits for wanted in self._wanted.values()):
+            return "nothing of the pushes is left in the conf files"
         return "the conf files are as they were before the first push"
 
 

@@ -78,11 +78,14 @@ def _done(change: Change) -> str:
     if not change.changed:
         return f"{change.path} \0 is as it should be already, and is left so"
     if isinstance(change, ConfRestored):
-        after = (
-            "is gone, as there was none before"
-            if change.removed
-            else "is what it was before the first push, to the byte"
-        )
-        return f"{change.path} \0 {after}"
+        return f"{change.path} \0 {_restored(change)}"
     backup = f" (what it was before: {change.backup})" if change.backup else ""
     return f"{change.path} \0 holds the settings{backup}"
+
+
+def _restored(change: ConfRestored) -> str:
+    if change.removed:
+        return f"is gone, as {'there is nothing else in it' if change.edits_kept else 'there was none before'}"
+    if change.edits_kept:
+        return "has lost the pushed lines alone"
+    return "is what it was before the first push, to the byte"

@@ -82,7 +82,10 @@ class ConfPushed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfRestored:
-    """A node's conf file is what it was before the first push; ``removed``: there was none, and there is none now."""
+    """A node's conf file is what it was before the first push; ``removed``: there was none, and there is none now.
+
+    ``edits_kept``: somebody has edited it since, and only the lines of the push were taken out.
+    """
 
     event: ClassVar[str] = "conf_restored"
     node: str
@@ -90,6 +93,7 @@ class ConfRestored:
     path: str
     changed: bool
     removed: bool = False
+    edits_kept: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,8 @@ Level = Literal["error", "warning", "info"]
 ConfRole = Literal["named", "home", "passwd_home", "system"]
 """How NCCL would come to a conf file: ``$NCCL_CONF_FILE``, ``.nccl.conf`` in ``$HOME``, the same in the home of the
 passwd entry, /etc/nccl.conf. Which of them a version really reads: nccl/conf.py."""
+Home = Literal["home", "passwd_home"]
+"""The two of them that ~/.nccl.conf may be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Reply = Callable[["dict[str, Any]"], None]
 SECONDS = 30.0
 END_SECONDS = 5.0
-HOME_BY_VARIABLE_SINCE = (2, 30, 3)
 PUSH_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 MODULES = (boot, confedit, conffiles, confkept, conflock, confprogram, refusal)
 # Short: with sudo it stands in the system's log. The sources follow on stdin.
@@ -159,30 +158,21 @@ class Children:
 # --- which file
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
-
-
 def _which(request: dict[str, Any]) -> tuple[Path, list[str], bool]:
     """The file that is meant, the ways by which NCCL comes to it, and whether root alone may change it."""
-    deliver, wanted = request.get("deliver"), request.get("path")
+    deliver, home = request.get("deliver"), request.get("home")
     if deliver == "system":
-        places = {"system": conffiles.SYSTEM}
-    elif deliver == "user":
-        homes = {"home": os.environ.get("HOME", ""), "passwd_home": conffiles.passwd_home()}
-        if (_version(str(request.get("nccl") or "")) or HOME_BY_VARIABLE_SINCE) < HOME_BY_VARIABLE_SINCE:
-            homes = dict(reversed(list(homes.items())))
-        found = {role: conffiles.in_home(home) for role, home in homes.items()}
-        places = {role: path for role, path in found.items() if path is not None and path.is_absolute()}
-    else:
-        raise Refusal("bad_request", f"deliver must be user or system, not {deliver!r}")
+        return conffiles.SYSTEM, ["system"], os.geteuid() != 0
+    if deliver != "user" or home not in ("home", "passwd_home"):
+        message = f"deliver must be user or system, and home be home or passwd_home, not {deliver!r} and {home!r}"
+        raise Refusal("bad_request", message)
+    homes = {"home": os.environ.get("HOME", ""), "passwd_home": conffiles.passwd_home()}
+    found = {role: conffiles.in_home(directory) for role, directory in homes.items()}
+    places = {role: path for role, path in found.items() if path is not None and path.is_absolute()}
     if not places:
         raise Refusal("no_home", f"{machine.user()} has no home directory there", "use deliver: env or file")
-    path = next(iter(places.values())) if wanted is None else Path(str(wanted))
-    roles = [role for role, place in places.items() if place == path]
-    if not roles:
-        raise Refusal("bad_path", f"{path} is none of {', '.join(map(str, places.values()))}", "leave path out")
-    return path, sorted(roles), deliver == "system" and os.geteuid() != 0
+    path = places.get(home) or next(iter(places.values()))
+    return path, sorted(role for role, place in places.items() if place == path), False
 
 
 # --- the requests

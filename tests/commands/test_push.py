@@ -14,7 +14,8 @@ from ncclrun.commands.restore import Restore
 from ncclrun.model.cluster import Nccl
 from ncclrun.model.errors import NodeRefused
 from ncclrun.model.events import Ended, Event, Refused, Warn
-from ncclrun.model.settingevents import ConfCompared, ConfPushed, ConfRolledBack
+from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfPushed, ConfRestored, ConfRolledBack
+from ncclrun.nccl import block
 from ncclrun.planning.delivery import Deliver
 from tests.commands.fakenet import FakeConf, FakeNet
 from tests.planning.makers import card, cluster
@@ -106,9 +107,9 @@ def test_where_a_node_has_two_homes_the_nccl_that_answers_decides(net: FakeNet) 
     net.confs[1].roles = ["passwd_home"]
     net.fakes["b"].replies["nccl"] = {"library": "", "version": "2.32.3", "conf_files": []}
     done(net)
-    assert [request["nccl"] for request in net.asked("b", "conf_look")] == ["2.21.5", "2.32.3"]
-    assert {request["nccl"] for request in net.asked("b", "conf_stage")} == {"2.32.3"}
-    assert {request["nccl"] for request in net.asked("a", "conf_stage")} == {"2.21.5"}
+    assert [request["home"] for request in net.asked("b", "conf_look")] == ["passwd_home", "home"]
+    assert {request["home"] for request in net.asked("b", "conf_stage")} == {"home"}
+    assert {request["home"] for request in net.asked("a", "conf_stage")} == {"passwd_home"}
 
 
 @pytest.mark.parametrize(("deliver", "to"), [("env", " --to user"), ("user", "")])
@@ -124,14 +125,29 @@ def test_a_file_that_may_not_be_changed_is_told_before_anything_is_staged(net: F
     assert asked(net, "a") == ["conf_look"]
 
 
+def test_what_the_new_lines_hide_of_the_file_is_told_with_the_difference(net: FakeNet) -> None:
+    net.confs[1].data = b"NCCL_SOCKET_FAMILY=AF_INET6\n"
+    hides = {e.node: [(v.name, v.hides[0].value) for v in e.hides] for e in done(net) if isinstance(e, ConfDiff)}
+    assert hides == {"a": [], "b": [("NCCL_SOCKET_FAMILY", "AF_INET6")], "c": []}
+
+
+def test_a_restore_that_keeps_edits_does_not_say_that_the_file_is_as_it_was(net: FakeNet) -> None:
+    net.confs[1].data = block.put(b"NCCL_DEBUG=INFO\n", [("NCCL_IB_TC", "3")])
+    net.confs[1].more = {"state": "edited"}
+    events = done(net, Restore, keep_edits=True)
+    assert [(e.node, e.edits_kept) for e in events if isinstance(e, ConfRestored) and e.changed] == [("b", True)]
+    assert net.confs[1].data == b"NCCL_DEBUG=INFO\n"
+    assert "first push" not in end(events)[1]
+
+
 def test_nodes_without_anything_to_restore_are_counted_as_they_should_be(net: FakeNet) -> None:
     events = done(net, Restore)
     assert end(events) == (0, "nothing was ever pushed there, or it was undone already")
     assert [event.unchanged for event in events if isinstance(event, ConfCompared)] == [("a", "b", "c")]
 
 
-def test_a_restore_looks_in_the_home_of_an_older_nccl_too(net: FakeNet) -> None:
-    net.confs[0].roles = ["home"]
+def test_a_restore_looks_in_the_other_of_two_homes_too(net: FakeNet) -> None:
+    net.confs[0].roles = ["passwd_home"]
     done(net, Restore)
-    assert [request["nccl"] for request in net.asked("a", "conf_look")] == ["2.21.5", "2.23.4"]
-    assert [request["nccl"] for request in net.asked("b", "conf_look")] == ["2.21.5"]
+    assert [request["home"] for request in net.asked("a", "conf_look")] == ["passwd_home", "home"]
+    assert [request["home"] for request in net.asked("b", "conf_look")] == ["passwd_home"]

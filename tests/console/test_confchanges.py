@@ -94,9 +94,11 @@ class TestWhatWasDone:
     def test_tells_a_file_that_is_gone_from_one_that_is_back(self) -> None:
         back = ConfRestored(node="gpu1", node_rank=0, path=SYSTEM, changed=True)
         gone = ConfRestored(node="gpu2", node_rank=1, path=SYSTEM, changed=True, removed=True)
-        assert said([back, gone])[1] == [
+        kept = ConfRestored(node="gpu3", node_rank=2, path=SYSTEM, changed=True, edits_kept=True)
+        assert said([back, gone, kept])[1] == [
             ("good", "/etc/nccl.conf on gpu1 is what it was before the first push, to the byte"),
             ("good", "/etc/nccl.conf on gpu2 is gone, as there was none before"),
+            ("good", "/etc/nccl.conf on gpu3 has lost the pushed lines alone"),
         ]
 
     def test_is_nothing_good_where_it_was_taken_back(self) -> None:

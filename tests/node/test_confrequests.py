@@ -20,7 +20,7 @@ from tests.node.client import Client, Refused, connected
 from tests.node.conftest import OLDEST
 
 THEIRS, OURS = b"A=1\xff\n", b"A=1\xff\nNCCL_SOCKET_IFNAME==eth1\n"
-WHICH: dict[str, Any] = {"deliver": "user", "nccl": "2.30.3", "path": None}
+WHICH: dict[str, Any] = {"deliver": "user", "home": "home"}
 """A version that looks in $HOME, for the passwd entry's home is none of a test's."""
 
 
@@ -139,8 +139,7 @@ def test_a_refusal_leaves_nothing_and_the_next_push_is_free(node: Client, conf: 
     ("more", "code"),
     [
         ({"deliver": "env"}, "bad_request"),
-        ({"path": "/etc/passwd"}, "bad_path"),
-        ({"deliver": "system", "path": "/etc/hosts"}, "bad_path"),
+        ({"home": "/etc"}, "bad_request"),
         ({"push_id": "a b"}, "bad_request"),
         ({"node_rank": None}, "bad_request"),
         ({"data": "no base64!"}, "bad_request"),
@@ -176,23 +175,21 @@ class TestWhichFile:
         monkeypatch.setenv("HOME", "/h")
         monkeypatch.setattr(conffiles, "passwd_home", lambda: "/p")
 
-    @pytest.mark.parametrize(
-        ("nccl", "path", "role"),
-        [("2.29.7", "/p", "passwd_home"), ("2.30.3", "/h", "home"), ("", "/h", "home"), ("2.4", "/p", "passwd_home")],
-    )
-    def test_the_home_is_where_that_nccl_looks(self, nccl: str, path: str, role: str) -> None:
-        found = confrequests._which({"deliver": "user", "nccl": nccl})
-        assert found == (Path(path) / ".nccl.conf", [role], False)
+    @pytest.mark.parametrize(("role", "home"), [("home", "/h"), ("passwd_home", "/p")])
+    def test_is_in_the_home_that_is_meant(self, role: str, home: str) -> None:
+        found = confrequests._which({"deliver": "user", "home": role})
+        assert found == (Path(home) / ".nccl.conf", [role], False)
 
-    @pytest.mark.parametrize("home", ["/h", "/p"])
-    def test_the_other_may_be_named(self, home: str) -> None:
-        assert confrequests._which({"deliver": "user", "path": f"{home}/.nccl.conf"})[0] == Path(home) / ".nccl.conf"
+    def test_is_in_the_one_that_there_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("HOME")
+        found = confrequests._which({"deliver": "user", "home": "home"})
+        assert found == (Path("/p/.nccl.conf"), ["passwd_home"], False)
 
     def test_without_a_home_there_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("HOME")
         monkeypatch.setattr(conffiles, "passwd_home", lambda: "")
         with pytest.raises(Refusal) as refused:
-            confrequests._which({"deliver": "user"})
+            confrequests._which({"deliver": "user", "home": "home"})
         assert refused.value.code == "no_home"
 
     @pytest.mark.parametrize(("uid", "root"), [(0, False), (1000, True)])
