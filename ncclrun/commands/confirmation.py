@@ -16,7 +16,7 @@ from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
 from ncclrun.diagnosis.ncclsays import DIFFERS, Asked, judge, problems
 from ncclrun.diagnosis.paths import End, path_problems
-from ncclrun.diagnosis.settings import NodeValues, differences
+from ncclrun.diagnosis.settings import NodeValues, disagreements
 from ncclrun.diagnosis.settings import problems as setting_problems
 from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Event, PathFound, Problem, Warn
@@ -195,5 +195,5 @@ class Confirmation:
         for at, values in sorted(self._values.items()):
             for problem in (*delivery_problems(self._settings[at], values), *setting_problems(values)):
                 self._find(at, problem)
-        for text in differences([values for _, values in sorted(self._values.items())]):
+        for text in disagreements([values for _, values in sorted(self._values.items())]):
             yield Warn(text=text, fix=f"see who has what:  ncclrun nccl show {self._cluster}")

@@ -20,7 +20,7 @@ from ncclrun.nccl.dump.reader import is_environment
 from ncclrun.nccl.lint.conffile import lint_conf
 from ncclrun.nccl.lint.dumps import lint_dump, lint_environment
 from ncclrun.nccl.lint.mend import mend
-from ncclrun.nccl.lint.slips import FAMILY
+from ncclrun.nccl.patterns import FAMILY
 from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.planning.hostfile import is_hostfile
 

@@ -11,7 +11,7 @@ from ncclrun.console.tables import GAP, table_text
 from ncclrun.console.words import count
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.values import SWITCHES
-from ncclrun.nccl.version import Version, shown
+from ncclrun.nccl.version import release
 
 HEADS = ("variable", "since", "default", "values", "same", "meaning")
 SPARE = ("same", "since", "values", "default")
@@ -90,11 +90,6 @@ def brief(known: Known) -> str:
 def since(known: Known) -> str:
     """``2.24``; "" where it isn't known."""
     return release(known.since) if known.since else ""
-
-
-def release(version: Version) -> str:
-    """As people say it: ``2.24``, ``2.22.3``."""
-    return shown(version) if version[2] else f"{version[0]}.{version[1]}"
 
 
 def default(known: Known) -> str:

@@ -106,7 +106,7 @@ def problems(node: NodeValues) -> Iterator[Problem]:
             yield _problem(finding)
 
 
-def differences(nodes: Sequence[NodeValues]) -> Iterator[str]:
+def disagreements(nodes: Sequence[NodeValues]) -> Iterator[str]:
     """What a run should be told of settings that differ between nodes where they must not, a sentence a variable."""
     for finding in across(nodes):
         if finding.level != "info":

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ncclrun.model.errors import PlanError
 from ncclrun.nccl.conf import LONGEST
+from ncclrun.nccl.patterns import NAME
 
 PUSHED = (
     "Leave these lines as they are: the next push writes them anew. What stands below them is yours, and stays.",
@@ -18,7 +19,7 @@ _START = re.compile(rb"# >>> ncclrun ([0-9a-f]{12}) >>>")
 _END = b"# <<< ncclrun <<<"
 _MARK = re.compile(rb"[^=\w]*[<>]{3} ncclrun")
 """Also what is left of a mark that somebody has touched."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(NAME)
 
 
 def put(rest: bytes, settings: Sequence[tuple[str, str]], notes: Sequence[str] = PUSHED) -> bytes:

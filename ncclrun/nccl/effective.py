@@ -12,8 +12,6 @@ from ncclrun.nccl.conf import parse, read_files
 from ncclrun.nccl.version import NEWEST, Version
 
 LOGIN = "login environment"
-PER_HOST = frozenset(("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"))
-"""What ncclrun itself sets for each node by its own, whatever the catalogue says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +96,5 @@ def _difference(name: str, nodes: Mapping[str, Mapping[str, Effective]]) -> Diff
         name=name,
         values=tuple(held),
         usual=2 * len(held[0].nodes) > len(nodes),
-        per_host=name in PER_HOST or (known is not None and known.same in ("may differ", "unique")),
+        per_host=known is not None and known.same in ("may differ", "unique"),
     )

@@ -6,16 +6,11 @@ import re
 from dataclasses import dataclass
 
 from ncclrun.nccl.catalogue.known import Known
-from ncclrun.nccl.version import Version
 
-BY_FUNCTION_SINCE: Version = (2, 24, 0)
-"""NCCL_ALGO and NCCL_PROTO take a list for each function, and a word they don't know fails the job."""
-TYPED_SINCE: Version = (2, 30, 5)
-"""The variables of the log are trimmed, may have blanks behind commas, and fall back to the default where a word is
-unknown (2.30.4 is of the old kind, 2.30.7 of the new)."""
 TYPED = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_TIMESTAMP_LEVELS", "NCCL_DEBUG_LEVELS")
+"""The variables of the log that are read in another way from TYPED_SINCE on."""
 SWITCHES = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUMP_ALL")
-"""From then on these take 1, t, true, 0, f and false, in any case, and nothing else."""
+"""From TYPED_SINCE on these take 1, t, true, 0, f and false, in any case, and nothing else."""
 TRUE = ("1", "t", "true", "y", "yes")
 FALSE = ("0", "f", "false", "n", "no")
 MOST_INTERFACES = 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncclrun.diagnosis.settings import NodeValues, across, differences, findings, node_values, problems
+from ncclrun.diagnosis.settings import NodeValues, across, disagreements, findings, node_values, problems
 from ncclrun.model.settings import ConfFile, ConfRole, Mention, NodeSettings, Setting
 from ncclrun.nccl.version import Version
 
@@ -84,11 +84,11 @@ class TestAcrossNodes:
     def test_what_must_be_the_same_and_is_not(self) -> None:
         nodes = [node(("NCCL_ALGO", "Ring"), name="a"), node(("NCCL_ALGO", "Tree"), name="b")]
         assert [finding.name for finding in across(nodes)] == ["NCCL_ALGO"]
-        [told] = differences(nodes)
+        [told] = disagreements(nodes)
         assert told.startswith("NCCL_ALGO: ")
         assert "Ring on a" in told
         assert "Tree on b" in told
 
     def test_what_may_differ(self) -> None:
         nodes = [node(("NCCL_SOCKET_IFNAME", f"=eth{at}"), name=f"n{at}") for at in range(3)]
-        assert list(differences(nodes)) == []
+        assert list(disagreements(nodes)) == []

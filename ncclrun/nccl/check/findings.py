@@ -9,7 +9,7 @@ from ncclrun.model.settings import Setting, SettingFinding
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import find
 from ncclrun.nccl.check.names import NCCL_LIKE, known_remarks, meant, unknown_remarks
-from ncclrun.nccl.check.nodes import differences
+from ncclrun.nccl.check.nodes import across_remarks
 from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.check.together import together_remarks
 from ncclrun.nccl.check.values import value_remarks
@@ -96,5 +96,5 @@ def across_findings(nodes: Mapping[str, Mapping[str, str]]) -> tuple[SettingFind
     """
     return tuple(
         SettingFinding(file="", line=None, name=name, value="", level=level, id=kind, sees=sees, fix="")
-        for name, level, kind, sees in differences(nodes)
+        for name, level, kind, sees in across_remarks(nodes)
     )

@@ -11,7 +11,7 @@ from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.catalogue.nearest import Near, near
 from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import number
-from ncclrun.nccl.version import NEWEST, Version, shown
+from ncclrun.nccl.version import NEWEST, Version, release, shown
 
 NCCL_LIKE = re.compile(r"(TORCH_)?NCCL|GLOO_|TP_SOCKET", re.IGNORECASE)
 _WHO = {"torch": "torch", "gloo": "Gloo", "tensorpipe": "TensorPipe"}
@@ -76,7 +76,7 @@ def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Itera
         yield Remark("info", "deprecated", f"{known.deprecated}{old}; the old one still works")
     elif version and known.since and version < known.since:
         yield Remark(
-            "warning", "too_new", f"NCCL {shown(version)} doesn't read it: it came with {_release(known.since)}"
+            "warning", "too_new", f"NCCL {shown(version)} doesn't read it: it came with {release(known.since)}"
         )
 
 
@@ -84,8 +84,3 @@ def _successor_is_newer(known: Known, version: Version) -> bool:
     """What has taken its place is not there yet."""
     since = KNOWN[known.instead].since if known.instead else None
     return since is not None and since > version
-
-
-def _release(since: Version) -> str:
-    """``2.24``, or with its last number where that counts."""
-    return shown(since) if since[2] else f"{since[0]}.{since[1]}"

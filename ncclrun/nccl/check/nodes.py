@@ -10,11 +10,11 @@ from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import find
 from ncclrun.nccl.values import as_read
 
-Difference = tuple[str, Level, str, str]
+Said = tuple[str, Level, str, str]
 """Name, level, id, and who has what and what comes of it."""
 
 
-def differences(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[Difference]:
+def across_remarks(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[Said]:
     """By name; values are compared as NCCL reads them, and one that is not set counts as the default."""
     for name in sorted({name for values in nodes.values() for name in values}):
         known = find(name)
@@ -39,7 +39,7 @@ def _groups(nodes: Mapping[str, Mapping[str, str]], read: Mapping[str, str], nam
     return "; ".join(f"{nodes[those[0]].get(name) or 'not set'} on {listed(those)}" for those in groups.values())
 
 
-def _repeated(known: Known, read: Mapping[str, str]) -> Iterator[Difference]:
+def _repeated(known: Known, read: Mapping[str, str]) -> Iterator[Said]:
     holders: dict[str, list[str]] = {}
     for node, value in read.items():
         holders.setdefault(value, []).append(node)

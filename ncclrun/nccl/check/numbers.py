@@ -9,15 +9,15 @@ from math import prod
 from ncclrun.model.settings import Level
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.check.remark import Remark
-from ncclrun.nccl.values import SWITCHES, TYPED_SINCE, is_true, number
-from ncclrun.nccl.version import Version
+from ncclrun.nccl.values import SWITCHES, is_true, number
+from ncclrun.nccl.version import TYPED_SINCE, Version
 
 YES = ("true", "t", "yes", "y", "on", "enable", "enabled")
 ONLY_ONE = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
 """Flags that are compared with 1; of all others any number but 0 is yes."""
 NO = ("false", "f", "no", "n", "off", "disable", "disabled", "none")
 _TIME = re.compile(r"TIMEOUT|SEC$|MILSEC")
-_BEHIND = re.compile(r"[#;&|()\[\]{}\\\\\"'`]|//|--")
+_BEHIND = re.compile(r"[#;&|()\[\]{}\\\"'`]|//|--")
 """What begins a comment, or closes something, behind a number: it changes nothing."""
 UNSIGNED = "NCCL_SOCKET_MAGIC"
 """Takes all of 64 bits, in hexadecimal (asked of 2.32.3; a decimal number beyond 63 bits makes it the default)."""

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import as_read, number
-from ncclrun.nccl.version import Version
+from ncclrun.nccl.version import COMM_ID_INVERTED, Version
 
 Values = Mapping[str, str]
 MOST_SOCKETS = 64
-COMM_ID_INVERTED: tuple[Version, Version] = ((2, 29, 2), (2, 29, 7))
-"""First and last version that look for an interface outside of the subnet of NCCL_COMM_ID instead of inside."""
 
 
 def together_remarks(values: Values, version: Version) -> Iterator[tuple[str, Remark]]:

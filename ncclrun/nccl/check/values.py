@@ -20,8 +20,8 @@ from ncclrun.nccl.check.words import (
     subnet_remarks,
     words_remarks,
 )
-from ncclrun.nccl.values import TYPED, TYPED_SINCE, number
-from ncclrun.nccl.version import Version
+from ncclrun.nccl.values import TYPED, number
+from ncclrun.nccl.version import TYPED_SINCE, Version
 
 _BY_KIND: Mapping[Kind, Callable[[Known, str, Version], Iterator[Remark]]] = {
     "integer": integer_remarks,

@@ -12,15 +12,13 @@ from ncclrun.nccl.catalogue.nearest import distance
 from ncclrun.nccl.check.numbers import NO, YES, in_words, integer_remarks
 from ncclrun.nccl.check.remark import Remark
 from ncclrun.nccl.values import (
-    BY_FUNCTION_SINCE,
     OTHER_LEVELS,
     TYPED,
-    TYPED_SINCE,
     number,
     read_functions,
     read_words,
 )
-from ncclrun.nccl.version import Version
+from ncclrun.nccl.version import BOOTSTRAP_SINCE, BY_FUNCTION_SINCE, POLICY_WORDS_SINCE, TYPED_SINCE, Version
 
 WORDS_FOR_DEBUG = {
     "ERROR": "WARN",
@@ -33,14 +31,11 @@ WORDS_FOR_DEBUG = {
 _TALKATIVE = ("TRACE", "INFO", "WARN", "VERSION")
 OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 """What the numbers stand for that were written before there were words; 4 and all above are SYS."""
-BOOTSTRAP_SINCE: Version = (2, 23, 4)
-"""The line with the interface that was taken is no longer one of INIT."""
 NETWORKS = {
     **dict.fromkeys(("tcp", "sockets", "ethernet", "eth", "tcpip", "tcp/ip"), "Socket"),
     **dict.fromkeys(("infiniband", "rdma", "roce", "verbs", "ibverbs"), "IB"),
 }
 FUNCTIONS = ("BROADCAST", "REDUCE", "ALLGATHER", "REDUCESCATTER", "ALLREDUCE")
-POLICY_WORDS_SINCE: Version = (2, 29, 0)
 FOREIGN_ALGORITHMS = ("MSCCL", "SCCL", "CTRAN")
 """Words of vendors' NCCLs."""
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ncclrun.nccl.dump.found import Found
+from ncclrun.nccl.patterns import UPPER
 
-UPPER = r"(?:(?:NCCL|NCLL|NLCC|RCCL|GLOO|TORCH|PYTORCH|OFI_NCCL)_[A-Z0-9_]+|TP_SOCKET_IFNAME)"
-"""Names as variables of an environment have them; a program's own options are written small."""
 TEMPLATE = re.compile(r"\$|\{\{|<%|%[sdr(]|\{[A-Za-z_][^{},]*\}")
 MOST_WORDS = 2
 """A text of more is a description."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ncclrun.nccl.dump.code import TEMPLATE, UPPER, code_line, judged, pairs_of_code, quoted_items
+from ncclrun.nccl.dump.code import TEMPLATE, code_line, judged, pairs_of_code, quoted_items
 from ncclrun.nccl.dump.conf import conf_lines, echoed, for_startup, here_documents
 from ncclrun.nccl.dump.found import Entry, Found
 from ncclrun.nccl.dump.shell import Shell
-from ncclrun.nccl.lint.slips import FAMILY
+from ncclrun.nccl.patterns import FAMILY, UPPER
 
 _DIRECTIVES = ("#SBATCH", "#PBS", "#BSUB", "#$ ", "#COBALT", "#FLUX")
 _ITEM = re.compile(rf"\s*-\s+(?P<quote>[\"']?)(?P<name>{FAMILY})=(?P<value>[^\"'\s]\S*?|)(?P=quote)\s*(?:#.*)?")

@@ -10,7 +10,7 @@ from ncclrun.nccl.dump.conf import here_documents
 from ncclrun.nccl.dump.found import ConfLines, Entry, Found, shifted
 from ncclrun.nccl.dump.lines import read_lines
 from ncclrun.nccl.dump.yaml import read_yaml
-from ncclrun.nccl.lint.slips import FAMILY, NAME
+from ncclrun.nccl.patterns import FAMILY, NAME
 
 _OF_AN_ENVIRONMENT = re.compile(r"^(?:PATH|HOME|PWD|SHELL|USER|HOSTNAME|LOGNAME|SHLVL)=", re.MULTILINE)
 _OF_A_SCRIPT = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ncclrun.nccl.dump.found import Found
-from ncclrun.nccl.lint.slips import FAMILY, NAME
+from ncclrun.nccl.patterns import FAMILY, NAME
 
 _SINGLE, _DOUBLE = r"'[^']*'", r"\"(?:\\.|[^\"\\])*\""
 _COMMAND = r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$\{[^}]*\}"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import yaml
 
-from ncclrun.nccl.dump.code import TEMPLATE, UPPER, judged
+from ncclrun.nccl.dump.code import TEMPLATE, judged
 from ncclrun.nccl.dump.found import ConfLines, Entry, Found, shifted
 from ncclrun.nccl.dump.lines import read_lines
 from ncclrun.nccl.dump.shell import Shell
-from ncclrun.nccl.lint.slips import FAMILY
+from ncclrun.nccl.patterns import FAMILY, UPPER
 
 LONGEST = 500_000
 """Characters of a text that is tried as YAML."""

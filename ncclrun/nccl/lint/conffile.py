@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -38,16 +38,8 @@ def lint_conf(data: bytes, version: Version | None, file: str) -> tuple[SettingF
     """
     lines = linted(data, version, file)
     found = [finding for line in lines for finding in line.findings]
-    settings = _first_of_each(setting for line in lines for setting in line.settings)
-    found += together_findings(settings, version)
+    found += together_findings([setting for line in lines for setting in line.settings], version)
     return tuple(sorted(found, key=lambda finding: finding.line or 0))
-
-
-def _first_of_each(settings: Iterable[Setting]) -> list[Setting]:
-    first: dict[str, Setting] = {}
-    for setting in settings:
-        first[setting.name] = first.get(setting.name, setting)
-    return list(first.values())
 
 
 def linted(data: bytes, version: Version | None, file: str) -> tuple[LintedLine, ...]:

@@ -13,7 +13,8 @@ from ncclrun.nccl.dump.found import ConfLines, Found, rewritten
 from ncclrun.nccl.dump.reader import read
 from ncclrun.nccl.lint import slipwords, verdicts
 from ncclrun.nccl.lint.conffile import lint_conf
-from ncclrun.nccl.lint.slips import FAMILY, value_slips
+from ncclrun.nccl.lint.slips import value_slips
+from ncclrun.nccl.patterns import FAMILY
 from ncclrun.nccl.version import Version
 
 

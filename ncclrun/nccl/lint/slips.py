@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from ncclrun.nccl.patterns import FAMILY, NAME
+
 Slip = Literal[
     "bom",
     "leading_blank",
@@ -30,9 +32,6 @@ VALUE_SLIPS: frozenset[Slip] = frozenset(("quotes", "inline_comment", "trailing_
 """Those that change the value alone: a number often survives them."""
 
 BLANK = " \t\v\f\u00a0\u2007\u202f\u3000"
-FAMILY = r"(?i:nccl|ncll|nlcc|rccl|gloo|torch|pytorch|ofi_nccl)_\w+|TP_SOCKET_IFNAME"
-"""Names of the families that we know something of."""
-NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 _PREFIX = re.compile(
     rf"(?:(?:export|set|setenv|env|ENV|typeset|readonly|declare)(?:[{BLANK}]+-\w+)*|-x|-e|--env)[{BLANK}]+(?={NAME})"

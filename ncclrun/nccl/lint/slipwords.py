@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from ncclrun.nccl.conf import ConfLine
 from ncclrun.nccl.lint.slips import Meant, Slip
-from ncclrun.nccl.version import CR_IS_CUT_SINCE, Version, shown
+from ncclrun.nccl.values import number
+from ncclrun.nccl.version import CR_IS_KEPT_UNTIL, Version, shown
 
-_INTEGER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 LONGEST_SHOWN = 60
 
 _NOT_A_SETTING: dict[Slip, str] = {
@@ -44,7 +42,7 @@ def sees(slip: Slip, piece: ConfLine, meant: Meant, *, harmless: bool, version: 
         return _NOT_A_SETTING.get(slip, "NCCL passes over this line")
     name, value = meant.settings[0]
     if slip == "cr":
-        until = "" if version is not None else f" up to {_last_with_cr()}"
+        until = "" if version is not None else f" up to {shown(CR_IS_KEPT_UNTIL)}"
         return in_value(slip, value + "\r", value, harmless=harmless, until=until)
     if slip == "nul":
         return "there is a NUL byte in this line, at which NCCL stops reading it"
@@ -63,25 +61,12 @@ def in_value(slip: Slip, taken: str, meant: str, *, harmless: bool, until: str =
         return f"nobody expands this: the value is {quoted(meant)} as it stands here; write out what it stands for"
     # The last where carriage returns alone part several lines, which NCCL takes for one.
     text = f"{_IN_THE_VALUE.get(slip) or _IN_THE_NAME.get(slip) or _NOT_A_SETTING[slip]}{until}"
-    return f"{text}; as a number it is still {number(taken)}" if harmless else f"{text}: NCCL takes {quoted(taken)}"
-
-
-def _last_with_cr() -> str:
-    assert CR_IS_CUT_SINCE == (2, 30, 3)
-    return shown((2, 29, 7))
+    return (
+        f"{text}; as a number it is still {number(taken).value}" if harmless else f"{text}: NCCL takes {quoted(taken)}"
+    )
 
 
 def quoted(text: str) -> str:
     """With every odd character visible, and not too long."""
     visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return f'"{visible[: LONGEST_SHOWN - 1]}…"' if len(visible) > LONGEST_SHOWN else f'"{visible}"'
-
-
-def number(text: str) -> int | None:
-    """As strtoll reads it, base 0 and garbage behind it ignored; None for none."""
-    match = _INTEGER.match(text)
-    if match is None:
-        return None
-    digits = match[2]
-    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
-    return int(match[1] + digits, base)

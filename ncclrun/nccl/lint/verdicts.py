@@ -6,7 +6,7 @@ from ncclrun.model.settings import Level, Setting, SettingFinding
 from ncclrun.nccl.catalogue import names
 from ncclrun.nccl.check import findings as check
 from ncclrun.nccl.lint.slips import Slip
-from ncclrun.nccl.lint.slipwords import number
+from ncclrun.nccl.values import number
 from ncclrun.nccl.version import Version
 
 NAME_FINDINGS = ("unknown_name", "too_late", "too_new", "removed", "deprecated")
@@ -18,10 +18,11 @@ MOST_STEPS = 4
 def weight(name: str, taken: str, meant: str, slip: Slip) -> Level:
     """Of a slip that changed the value: a number often survives it; what a plugin makes of it nobody here knows."""
     known = names.find(name)
-    if known is None or "*" in known.name:
+    if known is None or known.family:
         return "warning"
     if known.kind in ("integer", "flag") and slip != "expansion":
-        return "info" if number(taken) == number(meant) is not None else "error"
+        read, right = number(taken), number(meant)
+        return "info" if read.digits and right.digits and read.value == right.value is not None else "error"
     return "error"
 
 
