@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,8 @@ from ncclrun.cli.running import find_cluster, open_transport, show, signals, tel
 
 if TYPE_CHECKING:
     from ncclrun.commands.confchange import Change
-    from ncclrun.commands.conffiles import Deliver
-    from ncclrun.model.cluster import ClusterSpec
+    from ncclrun.commands.control import Control
+    from ncclrun.model.cluster import ClusterSpec, Lasting
 
 app = typer.Typer(
     name="nccl",
@@ -95,10 +95,12 @@ def diff(
 
     spec = find_cluster(cluster, hosts, nodes)
     deliver = _deliver(spec, to)
-    with signals() as control, open_transport(ask_pass, spec) as transport:
-        change = Push(spec, transport, control, os.environ, deliver)
-        with change:
-            show(change.compare_alone(), control, json=json)
+    with (
+        signals() as control,
+        open_transport(ask_pass, spec) as transport,
+        Push(spec, transport, control, os.environ, deliver) as change,
+    ):
+        show(change.compare_alone(), control, json=json)
 
 
 @app.command()
@@ -129,7 +131,7 @@ def restore(
         _change(change, control, yes=yes, json=json)
 
 
-def _change(change: Change, control: Any, *, yes: bool, json: bool) -> None:
+def _change(change: Change, control: Control, *, yes: bool, json: bool) -> None:
     """Shows the difference, asks, changes."""
     from ncclrun.console.output import Output
     from ncclrun.console.question import confirm
@@ -144,7 +146,7 @@ def _change(change: Change, control: Any, *, yes: bool, json: bool) -> None:
         show(change.apply(), control, json=json)
 
 
-def _deliver(spec: ClusterSpec, to: str | None) -> Deliver:
+def _deliver(spec: ClusterSpec, to: str | None) -> Lasting:
     """Which file; raises UsageError where neither the option nor the cluster file names one."""
     from ncclrun.model.errors import UsageError
 

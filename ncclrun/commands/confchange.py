@@ -9,11 +9,11 @@ from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
-from ncclrun.commands.conffiles import ConfFiles, Deliver, Look, Order
+from ncclrun.commands.conffiles import ConfFiles, Look, Order
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.findings import Finding, findings_told, problem_of
 from ncclrun.commands.visit import Visit
-from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.cluster import ClusterSpec, Lasting
 from ncclrun.model.effective import Effective
 from ncclrun.model.errors import (
     EXIT_INTERRUPTED,
@@ -48,7 +48,7 @@ class Change(ABC):
     """
 
     def __init__(
-        self, cluster: ClusterSpec, transport: Transport, control: Control, environ: Mapping[str, str], deliver: Deliver
+        self, cluster: ClusterSpec, transport: Transport, control: Control, environ: Mapping[str, str], deliver: Lasting
     ) -> None:
         self._cluster = cluster
         self._control = control

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.commands.survey import Participant
+from ncclrun.model.cluster import Lasting
 from ncclrun.model.errors import NcclrunError, NodeRefused, PlanError
 from ncclrun.model.settings import ConfFile, Home
 from ncclrun.nccl.conf import homes
@@ -20,7 +21,6 @@ from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session, refusal
 
 ASK_TIMEOUT = 60.0
-Deliver = Literal["user", "system"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ConfFiles:
     A node whose channel ends before `finish` puts back by itself what was there.
     """
 
-    def __init__(self, nodes: Sequence[Participant], deliver: Deliver, push_id: str, control: Control) -> None:
+    def __init__(self, nodes: Sequence[Participant], deliver: Lasting, push_id: str, control: Control) -> None:
         self._nodes = {one.node_rank: one for one in nodes}
         self._deliver = deliver
         self._push_id = push_id

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.survey import ASK_TIMEOUT, Participant
 from ncclrun.diagnosis.settings import NodeValues, node_values
+from ncclrun.model.cluster import Deliver
 from ncclrun.model.events import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
@@ -18,7 +19,7 @@ from ncclrun.nccl.conf import homes, in_force
 from ncclrun.nccl.conf import parse as parse_conf
 from ncclrun.nccl.lines import bootstrap_line
 from ncclrun.nccl.version import NEWEST, parse
-from ncclrun.planning.delivery import Deliver, Delivered, hidden, missing, refusals
+from ncclrun.planning.delivery import Delivered, hidden, missing, refusals
 from ncclrun.planning.planner import as_sent
 from ncclrun.planning.shown import run_settings
 

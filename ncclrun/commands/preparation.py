@@ -31,6 +31,7 @@ from ncclrun.model.events import CodeSent, Event, Prepared, Refused, Unreachable
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan
+from ncclrun.model.secrets import value_shown
 from ncclrun.model.words import listed
 from ncclrun.planning.choice.wording import master_out_of_reach
 from ncclrun.planning.delivery import Delivered
@@ -337,7 +338,7 @@ def _overridden(nodes: Sequence[NodePlan], refuted: Collection[int]) -> Iterator
     for node in nodes:
         found = network_variables(node.endpoint)
         for variable in node.variables:
-            name, value = variable.name, "***" if variable.secret else variable.value
+            name, value = variable.name, value_shown(variable.name, variable.value, variable.secret)
             if variable.origin == "network" or found.get(name, variable.value) == variable.value:
                 continue
             if not (name.startswith("NCCL_") and node.node_rank in refuted):

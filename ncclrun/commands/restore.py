@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from ncclrun.commands.confchange import Change, Wanted
-from ncclrun.commands.conffiles import Deliver, Look, Order
+from ncclrun.commands.conffiles import Look, Order
 from ncclrun.commands.control import Control
-from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.cluster import ClusterSpec, Lasting
 from ncclrun.model.errors import NcclrunError, NodeRefused
 from ncclrun.model.events import Event
 from ncclrun.model.settingevents import ConfRestored
@@ -29,7 +29,7 @@ class Restore(Change):
         transport: Transport,
         control: Control,
         environ: Mapping[str, str],
-        deliver: Deliver,
+        deliver: Lasting,
         *,
         keep_edits: bool = False,
     ) -> None:

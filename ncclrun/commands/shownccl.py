@@ -18,11 +18,12 @@ from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, PlanError
 from ncclrun.model.events import Ended, Event, Warn
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint
+from ncclrun.model.secrets import finding_shown
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen
 from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.effective import differences
 from ncclrun.nccl.version import shown
-from ncclrun.planning.shown import masked, masked_difference, masked_finding
+from ncclrun.planning.shown import masked, masked_difference
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -117,5 +118,5 @@ def _judged(nodes: Sequence[NodeValues]) -> Iterator[Event]:
     for difference in differences({node.node: node.values for node in nodes}):
         yield SettingDiffers(nnodes=len(nodes), difference=masked_difference(difference))
     for node in nodes:
-        yield from (SettingFound(node=node.node, finding=masked_finding(one)) for one in findings(node))
-    yield from (SettingFound(node=None, finding=masked_finding(one)) for one in across(nodes))
+        yield from (SettingFound(node=node.node, finding=finding_shown(one)) for one in findings(node))
+    yield from (SettingFound(node=None, finding=finding_shown(one)) for one in across(nodes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -13,23 +12,20 @@ from ncclrun.commands.lint import Linted
 from ncclrun.console.notes import Note, render
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.words import count
+from ncclrun.model.secrets import finding_shown, text_shown
 from ncclrun.model.settings import Level, SettingFinding
 from ncclrun.model.words import listed
-from ncclrun.planning.shown import MASK, value_shown
 
 LEVELS: tuple[Level, ...] = ("error", "warning", "info")
 _COLORS: dict[Level, str] = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[2m"}
 _BOLD = "\x1b[1m"
-_QUOTED = re.compile(r'"[^"]*"')
-_SET = re.compile(r"""(?P<front>\b(?P<name>[A-Za-z_]\w*)["']?\]?\s*[=:]\s*["']?)(?P<value>[^\s"',;}]+)""")
-"""A variable with its value, in any kind of text."""
 LONGEST_LINE = 160
 """Characters of a line that are shown."""
 
 
 def as_json(texts: Sequence[Linted]) -> str:
     """One list of all findings, without anything that no UTF-8 can hold."""
-    findings = [_placed(masked(finding), text) for text in texts for finding in text.findings]
+    findings = [_placed(finding_shown(finding), text) for text in texts for finding in text.findings]
     rows = [{key: _clean(value) for key, value in asdict(finding).items()} for finding in findings]
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
@@ -71,7 +67,7 @@ def _of(finding: SettingFinding) -> str:
 
 
 def _of_line(text: Linted, number: int | None, group: list[SettingFinding], colors: bool) -> str:
-    shown = [masked(finding) for finding in group]
+    shown = [finding_shown(finding) for finding in group]
     secret = any(old.value != new.value for old, new in zip(group, shown, strict=True))
     first = shown[0]
     setting = f"{first.name}={first.value}" if first.value else first.name
@@ -79,7 +75,7 @@ def _of_line(text: Linted, number: int | None, group: list[SettingFinding], colo
         parts = [f"  {one_line(setting)}\n" if first.name else ""]
     else:
         there = not secret and number <= len(text.lines)
-        line = _without_secrets(text.lines[number - 1].rstrip("\r")) if there else setting
+        line = text_shown(text.lines[number - 1].rstrip("\r")) if there else setting
         parts = [f"  {number}: {_cut(one_line(line))}\n"]
     parts += [
         f"     {_painted(finding.level, _COLORS[finding.level], colors)}: {one_line(finding.sees)} [{finding.id}]\n"
@@ -109,16 +105,3 @@ def _verdict(texts: Sequence[Linted]) -> Note:
     nouns = {"error": "error", "warning": "warning", "info": "note"}
     told = ", ".join(count(numbers[level], nouns[level]) for level in LEVELS if numbers[level])
     return Note("info", f"{told} in {where}")
-
-
-def masked(finding: SettingFinding) -> SettingFinding:
-    """Without the value where it may be a secret, and without those of others on its line."""
-    if not finding.value or value_shown(finding.name, finding.value) == finding.value:
-        return replace(finding, fix=_without_secrets(finding.fix))
-    sees = _QUOTED.sub(f'"{MASK}"', finding.sees.replace(finding.value, MASK))
-    return replace(finding, value=MASK, sees=sees, fix=f"{finding.name}={MASK}" if finding.fix else "")
-
-
-def _without_secrets(text: str) -> str:
-    """A line on which other variables may stand, too."""
-    return _SET.sub(lambda match: f"{match['front']}{value_shown(match['name'], match['value'])}", text)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ncclrun.model.events import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.model.secrets import value_shown
 from ncclrun.model.settings import Mention
 from ncclrun.model.words import listed
 from ncclrun.nccl.conf import in_force, parse, read_files
@@ -18,11 +19,6 @@ from ncclrun.nccl.lines import setting_line
 from ncclrun.nccl.version import NEWEST
 from ncclrun.nccl.version import parse as parse_version
 
-PLACES = {
-    "nccl.env": "`nccl.env` in the cluster file",
-    "launch.env": "`launch.env` (or the node's `env`) in the cluster file",
-    "forward_env": "`forward_env` in the cluster file",
-}
 LOGIN_FILES = "~/.bashrc ~/.profile ~/.bash_profile /etc/environment /etc/profile.d/*"
 NODE = "{node}"
 DIFFERS = ("nccl_differs", "nccl_no_interface")
@@ -31,8 +27,8 @@ DIFFERS = ("nccl_differs", "nccl_no_interface")
 DECIDING = ("NCCL_COMM_ID", "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY")
 
 
-class Setting(NamedTuple):
-    """A setting as NCCL has it: where it comes from, in words, and what takes it away."""
+class Cause(NamedTuple):
+    """A setting that leads NCCL elsewhere: where it comes from, in words, and what takes it away."""
 
     name: str
     shown: str
@@ -128,7 +124,7 @@ def _against(asked: Sequence[Asked]) -> Problem:
     )
 
 
-def _deciding(asked: Asked) -> Setting | None:
+def _deciding(asked: Asked) -> Cause | None:
     """The setting that leads away from the plan; None if none is known."""
     settings = _settings(asked)
     return next((one for one in settings if _decides(one, asked.endpoint, asked.answer)), None)
@@ -167,7 +163,7 @@ def _other_address(node_name: str, endpoint: Endpoint, answer: NcclAnswer) -> tu
     )
 
 
-def _decides(setting: Setting, endpoint: Endpoint, answer: NcclAnswer) -> bool:
+def _decides(setting: Cause, endpoint: Endpoint, answer: NcclAnswer) -> bool:
     """Whether a setting leads away from the plan."""
     if setting.name == "NCCL_SOCKET_IFNAME":
         elsewhere = answer.interface.split(":")[0] != endpoint.interface
@@ -177,7 +173,7 @@ def _decides(setting: Setting, endpoint: Endpoint, answer: NcclAnswer) -> bool:
     return True
 
 
-def _hint(setting: Setting) -> str:
+def _hint(setting: Cause) -> str:
     if not setting.value:
         return " (empty, it counts as not set and takes the place of the plan's)"
     if setting.name == "NCCL_SOCKET_IFNAME" and re.search(r"[\s#\"'*]", setting.value):
@@ -185,7 +181,7 @@ def _hint(setting: Setting) -> str:
     return ""
 
 
-def _settings(asked: Asked) -> Iterator[Setting]:
+def _settings(asked: Asked) -> Iterator[Cause]:
     """What NCCL goes by, most deciding first. The environment wins over files, of two files and lines the first."""
     answer = asked.answer
     said = dict(found for found in map(setting_line, reversed(answer.lines)) if found is not None)
@@ -197,7 +193,7 @@ def _settings(asked: Asked) -> Iterator[Setting]:
                 yield _from_plan(planned[name])
         elif filed and said.get(name, filed[0][1]).strip() == filed[0][1].strip():  # a CR at its end is not in the line
             path, value = filed[0]
-            yield Setting(name, value, value, path, f"take the line {name}={value} out of {path} on {NODE}")
+            yield Cause(name, value, value, path, f"take the line {name}={value} out of {path} on {NODE}")
         elif name in said or (name == "NCCL_COMM_ID" and _wants_subnet(answer)):
             yield _from_login(name, said.get(name, "…"), asked.mentions)
 
@@ -214,17 +210,16 @@ def _wants_subnet(answer: NcclAnswer) -> bool:
     return any("No usable listening interface" in line for line in answer.lines)
 
 
-def _from_plan(variable: Variable) -> Setting:
+def _from_plan(variable: Variable) -> Cause:
     name, origin = variable.name, variable.origin
-    place = PLACES.get(origin)
-    fix = f"leave out  {origin} {name}=…" if origin.startswith("--") else f"take {name} out of {place or origin}"
-    return Setting(name, "***" if variable.secret else variable.value, variable.value, place or origin, fix)
+    fix = f"leave out  {origin} {name}=…" if origin.startswith("--") else f"take {name} out of {variable.place}"
+    return Cause(name, value_shown(name, variable.value, variable.secret), variable.value, variable.place, fix)
 
 
-def _from_login(name: str, value: str, mentions: Sequence[Mention]) -> Setting:
+def _from_login(name: str, value: str, mentions: Sequence[Mention]) -> Cause:
     known = login_setting(name, value, mentions)
     source = f"{known.file}:{known.line}" if known.line else f"the {known.file}"
     fix = f"take {name} out of {known.file}, line {known.line}, on {NODE}"
     if not known.line:
         fix = f"take {name} out of the start-up files on {NODE}:  grep -n {name} {LOGIN_FILES}"
-    return Setting(name, value, value, source, fix)
+    return Cause(name, value, value, source, fix)

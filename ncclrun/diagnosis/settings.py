@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ncclrun.model.effective import Effective
 from ncclrun.model.events import Problem
+from ncclrun.model.secrets import finding_shown
 from ncclrun.model.settings import ConfFile, NodeSettings, Setting, SettingFinding
 from ncclrun.nccl.check.findings import across_findings, setting_findings, together_findings
 from ncclrun.nccl.conf import read_files
@@ -103,7 +104,7 @@ def problems(node: NodeValues) -> Iterator[Problem]:
     """
     for finding in findings(node):
         if finding.level != "info" and _counts(finding, node):
-            yield _problem(finding)
+            yield _problem(finding_shown(finding))
 
 
 def disagreements(nodes: Sequence[NodeValues]) -> Iterator[str]:

@@ -67,10 +67,16 @@ class Network(Section):
     """Address family; `auto` takes IPv4 where all nodes share it, else IPv6."""
 
 
+Deliver = Literal["env", "file", "user", "system"]
+"""How settings reach NCCL, as `nccl.deliver` says."""
+Lasting = Literal["user", "system"]
+"""The two of them that leave a conf file on each node, for `nccl push` and `restore`."""
+
+
 class Nccl(Section):
     """NCCL's settings and how they reach it."""
 
-    deliver: Literal["env", "file", "user", "system"] = "env"
+    deliver: Deliver = "env"
     """How NCCL's settings, those of the network choice and of `env` below, reach it. `env`: in the workers'
     environment. `file`: in a file of the run's own, named by NCCL_CONF_FILE (NCCL 2.23.4 and later). `user` and
     `system`: in ~/.nccl.conf or /etc/nccl.conf of every node, where `ncclrun nccl push` puts them."""

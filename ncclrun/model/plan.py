@@ -18,6 +18,14 @@ class Endpoint:
     """Value for NCCL_IB_HCA, exact (``=mlx5_0:1``); "" leaves it to NCCL."""
 
 
+_PLACES = {
+    "network": "network choice",
+    "nccl.env": "nccl.env in the cluster file",
+    "launch.env": "launch.env (or the node's env) in the cluster file",
+    "forward_env": "forward_env in the cluster file",
+}
+
+
 @dataclass(frozen=True)
 class Variable:
     """One variable of the workers' environment and where it comes from (``network``, ``nccl.env``, ``--env``, …)."""
@@ -27,6 +35,11 @@ class Variable:
     origin: str
     secret: bool = False
     """Shown as ``***``: it was forwarded from this machine's environment."""
+
+    @property
+    def place(self) -> str:
+        """The origin in words; some say it themselves (``--env``)."""
+        return _PLACES.get(self.origin, self.origin)
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from ncclrun.model.cluster import Deliver
 from ncclrun.model.effective import Effective
 from ncclrun.model.errors import PlanError
 from ncclrun.model.events import Problem
 from ncclrun.model.plan import Variable
+from ncclrun.model.secrets import value_shown
 from ncclrun.model.settings import ConfFile
 from ncclrun.model.words import listed
 from ncclrun.nccl import block
 from ncclrun.nccl.catalogue.names import find
 from ncclrun.nccl.version import NAMED_CONF_SINCE, Version, shown
-from ncclrun.planning.shown import value_shown
 
-Deliver = Literal["env", "file", "user", "system"]
-"""As `nccl.deliver` in the cluster file."""
 RUN_CONF = "nccl.conf"
 """Name of the conf file in the run directory (``file``)."""
 RUN_CONF_SHOWN = f"(run directory)/{RUN_CONF}"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from ncclrun.model.cluster import Nccl, Node
 from ncclrun.model.plan import Endpoint, Variable
-
-SECRET_NAME = re.compile(r"(?<!_IB_P)KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
-"""Names whose values are masked wherever a plan is shown (TOKENIZERS_PARALLELISM and NCCL_IB_PKEY are no secrets)."""
-SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-"""Values that are masked: a URL with a password in it, as of a proxy or a database."""
+from ncclrun.model.secrets import is_secret
 
 
 def node_environment(
@@ -41,7 +36,7 @@ def node_environment(
     merged: dict[str, Variable] = {}
     for origin, layer in layers:
         for name, value in layer.items():
-            secret = origin == "forward_env" or (origin == "--env" and name in from_shell) or _is_secret(name, value)
+            secret = origin == "forward_env" or (origin == "--env" and name in from_shell) or is_secret(name, value)
             merged[name] = Variable(name=name, value=value, origin=origin, secret=secret)
     return tuple(merged[name] for name in sorted(merged))
 
@@ -55,10 +50,6 @@ def default_variables(launcher: str, nproc: int) -> tuple[Variable, ...]:
     if launcher == "torchrun" and nproc > 1:
         defaults["OMP_NUM_THREADS"] = "1"
     return tuple(Variable(name=name, value=value, origin="default") for name, value in sorted(defaults.items()))
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return SECRET_NAME.search(name) is not None or SECRET_VALUE.search(value) is not None
 
 
 def network_variables(endpoint: Endpoint) -> dict[str, str]:

@@ -13,14 +13,13 @@ from ncclrun.model.events import Planned
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan, NodePlan, Variable
+from ncclrun.model.secrets import value_shown
 from ncclrun.model.settings import ConfFile
 from ncclrun.nccl.conf import read_files
 from ncclrun.nccl.version import NEWEST, parse
 from ncclrun.planning.command import RUN, WORKER, torchrun_command, worker_command
 from ncclrun.planning.delivery import CONF_VARIABLE, RUN_CONF, RUN_CONF_SHOWN, run_conf, split
 from ncclrun.planning.environment import default_variables, node_environment, rank_variables
-
-MASK = "***"
 
 
 def make_plan(
@@ -216,10 +215,12 @@ def planned_event(plan: LaunchPlan) -> Planned:
                 "python": node.python,
                 "workdir": node.workdir,
                 "environment": {
-                    v.name: {"value": MASK if v.secret else v.value, "from": v.origin}
+                    v.name: {"value": value_shown(v.name, v.value, v.secret), "from": v.origin}
                     for v in (*node.defaults, *node.environment)
                 },
-                "conf": {v.name: {"value": MASK if v.secret else v.value, "from": v.origin} for v in node.file},
+                "conf": {
+                    v.name: {"value": value_shown(v.name, v.value, v.secret), "from": v.origin} for v in node.file
+                },
                 "unset": list(node.unset),
                 "command": _shown_command(node),
                 "grace": node.grace,

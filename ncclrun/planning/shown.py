@@ -8,28 +8,13 @@ from dataclasses import replace
 
 from ncclrun.model.effective import Difference, Effective
 from ncclrun.model.plan import Variable
-from ncclrun.model.settings import Setting, SettingFinding
-from ncclrun.planning.environment import SECRET_NAME, SECRET_VALUE
-
-MASK = "***"
-SOURCES = {
-    "network": "network choice",
-    "nccl.env": "nccl.env in the cluster file",
-    "launch.env": "launch.env in the cluster file",
-    "forward_env": "forward_env in the cluster file",
-}
-"""Origins of a plan's variables in words; the others say it themselves (``--env``)."""
-
-
-def value_shown(name: str, value: str, secret: bool = False) -> str:
-    """The value, or stars for a secret."""
-    hidden = secret or SECRET_NAME.search(name) is not None or SECRET_VALUE.search(value) is not None
-    return MASK if hidden and value else value
+from ncclrun.model.secrets import value_shown
+from ncclrun.model.settings import Setting
 
 
 def run_settings(environment: Iterable[Variable]) -> tuple[Setting, ...]:
     """A plan's variables as settings of the run's environment, with their sources in words."""
-    return tuple(Setting(v.name, v.value, SOURCES.get(v.origin, v.origin)) for v in environment)
+    return tuple(Setting(v.name, v.value, v.place) for v in environment)
 
 
 def masked(values: Iterable[Effective], secrets: Iterable[Variable] = ()) -> tuple[Effective, ...]:
@@ -52,15 +37,6 @@ def masked_difference(difference: Difference) -> Difference:
         for one in difference.values
     ]
     return replace(difference, values=tuple(held))
-
-
-def masked_finding(finding: SettingFinding) -> SettingFinding:
-    """The finding without a secret's value, wherever it says it."""
-    stars = value_shown(finding.name, finding.value)
-    if stars == finding.value:
-        return finding
-    sees, fix = (text.replace(finding.value, MASK) for text in (finding.sees, finding.fix))
-    return replace(finding, value=stars, sees=sees, fix=fix)
 
 
 def diff(path: str, before: bytes | None, after: bytes | None) -> tuple[str, ...]:

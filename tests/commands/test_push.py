@@ -11,12 +11,11 @@ from ncclrun.commands.confchange import Change
 from ncclrun.commands.control import Control
 from ncclrun.commands.push import Push
 from ncclrun.commands.restore import Restore
-from ncclrun.model.cluster import Nccl
+from ncclrun.model.cluster import Deliver, Nccl
 from ncclrun.model.errors import NodeRefused
 from ncclrun.model.events import Ended, Event, Refused, Warn
 from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfPushed, ConfRestored, ConfRolledBack
 from ncclrun.nccl import block
-from ncclrun.planning.delivery import Deliver
 from tests.commands.fakenet import FakeConf, FakeNet
 from tests.planning.makers import card, cluster
 

@@ -72,8 +72,8 @@ class TestAnotherInterface:
         said = answer("eth0", "172.20.0.5", "NCCL_SOCKET_IFNAME set by environment to eth")
         problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "eth", "nccl.env")))
         assert "on gpu1 takes eth0 (172.20.0.5); the plan is eth1 (10.0.0.1)" in problem.message
-        assert "NCCL_SOCKET_IFNAME=eth from `nccl.env` in the cluster file decides it" in problem.message
-        assert problem.fix == "take NCCL_SOCKET_IFNAME out of `nccl.env` in the cluster file"
+        assert "NCCL_SOCKET_IFNAME=eth from nccl.env in the cluster file decides it" in problem.message
+        assert problem.fix == "take NCCL_SOCKET_IFNAME out of nccl.env in the cluster file"
 
     def test_an_option_is_named(self) -> None:
         said = answer("lo", "127.0.0.1")
@@ -85,7 +85,7 @@ class TestAnotherInterface:
         forwarded = plan("NCCL_SOCKET_IFNAME", "hidden", "forward_env", secret=True)
         problem = differs(judged("gpu1", PLANNED, said, forwarded))
         assert "hidden" not in problem.message
-        assert problem.fix == "take NCCL_SOCKET_IFNAME out of `forward_env` in the cluster file"
+        assert problem.fix == "take NCCL_SOCKET_IFNAME out of forward_env in the cluster file"
 
     def test_a_conf_file_is_named_with_its_line(self) -> None:
         files = (
@@ -107,7 +107,7 @@ class TestAnotherInterface:
     def test_a_family_that_is_not_the_planned_one_is_named(self) -> None:
         said = answer("eth1", "fd00::1")
         problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_FAMILY", "AF_INET6", "launch.env")))
-        assert "NCCL_SOCKET_FAMILY=AF_INET6 from `launch.env`" in problem.message
+        assert "NCCL_SOCKET_FAMILY=AF_INET6 from launch.env" in problem.message
 
     def test_a_family_is_named_though_a_filter_of_the_users_stands_beside_it(self) -> None:
         both = (
@@ -115,13 +115,13 @@ class TestAnotherInterface:
             Variable("NCCL_SOCKET_IFNAME", "eth", "nccl.env"),
         )
         problem = differs(judged("gpu1", PLANNED, answer("eth1", "fd00::1"), both))
-        assert "NCCL_SOCKET_FAMILY=AF_INET6 from `nccl.env`" in problem.message
+        assert "NCCL_SOCKET_FAMILY=AF_INET6 from nccl.env" in problem.message
 
     def test_an_empty_filter_takes_the_place_of_the_plans(self) -> None:
         said = answer("eth0", "172.20.0.5")
         problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "", "nccl.env")))
-        assert "NCCL_SOCKET_IFNAME= from `nccl.env` in the cluster file decides it (empty" in problem.message
-        assert problem.fix == "take NCCL_SOCKET_IFNAME out of `nccl.env` in the cluster file"
+        assert "NCCL_SOCKET_IFNAME= from nccl.env in the cluster file decides it (empty" in problem.message
+        assert problem.fix == "take NCCL_SOCKET_IFNAME out of nccl.env in the cluster file"
 
     def test_a_conf_file_with_dos_line_ends_is_named(self) -> None:
         files = (conf_file("/root/.nccl.conf", "NCCL_COMM_ID=172.20.0.1:4000\r\n"),)
@@ -167,7 +167,7 @@ class TestNoInterface:
         problem = differs(judged("gpu1", PLANNED, said, plan("NCCL_SOCKET_IFNAME", "ens5", "nccl.env")))
         assert problem.code == "nccl_no_interface"
         assert "finds no interface that its settings allow (planned: eth1)" in problem.message
-        assert "NCCL_SOCKET_IFNAME=ens5 from `nccl.env`" in problem.message
+        assert "NCCL_SOCKET_IFNAME=ens5 from nccl.env" in problem.message
 
     def test_a_comment_in_the_value_is_explained(self) -> None:
         said = answer("", "", self.WARN, result=3)
@@ -200,7 +200,7 @@ class TestSeveralNodes:
         assert first is not None
         assert first.message == (
             "NCCL 2.27.5 takes other interfaces than planned (on gpu1 ens3 10.9.0.1 instead of eth1 10.0.0.1,"
-            " on gpu2 ens3 10.9.0.2 instead of eth2 10.0.0.2): NCCL_SOCKET_IFNAME=ens3 from `nccl.env` in the cluster"
+            " on gpu2 ens3 10.9.0.2 instead of eth2 10.0.0.2): NCCL_SOCKET_IFNAME=ens3 from nccl.env in the cluster"
             " file decides it"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ncclrun.model.cluster import Deliver
 from ncclrun.model.effective import Effective, Origin
 from ncclrun.model.errors import PlanError
 from ncclrun.model.plan import Variable
@@ -12,7 +13,6 @@ from ncclrun.nccl import block
 from ncclrun.nccl.conf import in_force, parse
 from ncclrun.planning.delivery import (
     RUN_CONF_SHOWN,
-    Deliver,
     Delivered,
     hidden,
     missing,

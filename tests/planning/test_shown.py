@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from ncclrun.model.effective import Effective, Hidden
 from ncclrun.model.plan import Variable
-from ncclrun.model.settings import SettingFinding
-from ncclrun.planning.shown import diff, masked, masked_finding, run_settings, value_shown
+from ncclrun.planning.shown import diff, masked, run_settings
 
 FILE = "/etc/nccl.conf"
 
@@ -19,28 +18,12 @@ def test_the_variables_of_a_run_say_in_words_where_they_come_from() -> None:
     assert option.file == "--env"
 
 
-def test_a_secret_is_stars_by_its_name_its_value_or_because_it_is_known_as_one() -> None:
-    assert value_shown("API_TOKEN", "hunter2") == "***"
-    assert value_shown("PROXY", "http://me:hunter2@proxy") == "***"
-    assert value_shown("NCCL_DEBUG", "hunter2", secret=True) == "***"
-    assert value_shown("NCCL_IB_PKEY", "0xffff") == "0xffff"
-    assert value_shown("API_TOKEN", "") == "", "that it is empty matters, and is none"
-
-
 def test_also_a_hidden_secret_is_stars() -> None:
     hides = (Hidden(value="hunter1", source=FILE, line=1),)
     one = Effective(name="NCCL_DEBUG", value="hunter2", source="--env", origin="run", hides=hides)
     (shown,) = masked([one], [Variable("NCCL_DEBUG", "hunter2", "--env", secret=True)])
     assert (shown.value, shown.hides[0].value) == ("***", "***")
     assert masked([one]) == (one,)
-
-
-def test_a_finding_does_not_tell_a_secret_anywhere() -> None:
-    finding = SettingFinding(
-        file=FILE, line=1, name="A_TOKEN", value="h 2", level="error", id="x", sees="takes h 2", fix="A_TOKEN=h 2"
-    )
-    shown = masked_finding(finding)
-    assert (shown.value, shown.sees, shown.fix) == ("***", "takes ***", "A_TOKEN=***")
 
 
 class TestADiff:

@@ -1,0 +1,41 @@
+"""What is a secret, and what is shown in its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ncclrun.model.settings import SettingFinding
+
+MASK = "***"
+_NAME = re.compile(r"(?<!_IB_P)KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
+"""Of variables whose values are masked (TOKENIZERS_PARALLELISM and NCCL_IB_PKEY are no secrets)."""
+_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""A URL with a password in it, as of a proxy or a database."""
+_SET = re.compile(r"""(?P<front>\b(?P<name>[A-Za-z_]\w*)["']?\]?\s*[=:]\s*["']?)(?P<value>[^\s"',;}]+)""")
+"""A variable with its value, in any kind of text."""
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+def is_secret(name: str, value: str) -> bool:
+    """By its name, or by its value."""
+    return _NAME.search(name) is not None or _VALUE.search(value) is not None
+
+
+def value_shown(name: str, value: str, secret: bool = False) -> str:
+    """The value, or stars for a secret; ``secret``: it is known as one."""
+    return MASK if value and (secret or is_secret(name, value)) else value
+
+
+def text_shown(text: str) -> str:
+    """A line of any kind, with stars for each secret that is set there."""
+    return _SET.sub(lambda match: f"{match['front']}{value_shown(match['name'], match['value'])}", text)
+
+
+def finding_shown(finding: SettingFinding) -> SettingFinding:
+    """The finding without a secret's value, wherever it says it, and without those of others on its line."""
+    if value_shown(finding.name, finding.value) == finding.value:
+        return replace(finding, fix=text_shown(finding.fix))
+    # What is quoted may be a part of it.
+    sees = _QUOTED.sub(f'"{MASK}"', finding.sees.replace(finding.value, MASK))
+    return replace(finding, value=MASK, sees=sees, fix=f"{finding.name}={MASK}" if finding.fix else "")
