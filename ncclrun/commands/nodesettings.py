@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
-from ncclrun.commands.survey import ASK_TIMEOUT, Participant
+from ncclrun.commands.control import Control
+from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Participant
 from ncclrun.diagnosis.settings import NodeValues, node_values
 from ncclrun.model.cluster import Deliver
+from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
@@ -22,6 +24,7 @@ from ncclrun.nccl.version import NEWEST, parse
 from ncclrun.planning.delivery import Delivered, hidden, missing, refusals
 from ncclrun.planning.planner import as_sent
 from ncclrun.planning.shown import run_settings
+from ncclrun.transport.fleet import for_all
 
 _ANSWER = TypeAdapter(NcclAnswer)
 PLACES = {"user": "~/.nccl.conf", "system": "/etc/nccl.conf"}
@@ -102,6 +105,18 @@ def ask_nccl(one: Participant, settings: Settings) -> NcclAnswer:
     told = read_answer(_ANSWER, {key: answer[key] for key in NcclAnswer.__dataclass_fields__ if key in answer})
     place = next(filter(None, map(bootstrap_line, reversed(told.lines))), None)
     return replace(told, interface=place.interface, address=place.address) if place else told
+
+
+def ask_all(
+    asked: Mapping[int, tuple[Participant, Settings]], control: Control
+) -> Iterator[tuple[int, NcclAnswer | NcclrunError]]:
+    """What NCCL says on each of these nodes, by the caller's numbers, as the answers come. Raises Interrupted."""
+
+    def question(_at: int, what: tuple[Participant, Settings]) -> NcclAnswer:
+        return ask_nccl(*what)
+
+    yield from for_all(asked, question, cancelled=control.stopped, workers=WORKERS)
+    control.check()
 
 
 def answer_told(one: Participant, agrees: bool | None, answer: NcclAnswer) -> NcclSays:

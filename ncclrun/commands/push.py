@@ -8,9 +8,9 @@ from dataclasses import replace
 from ncclrun.commands.confchange import Change, Told, Wanted, exit_code_of
 from ncclrun.commands.conffiles import Look, Order
 from ncclrun.commands.findings import Finding, findings_told, problem_of
-from ncclrun.commands.nodesettings import Settings, answer_told, ask_nccl, delivery_problems, values_of
+from ncclrun.commands.nodesettings import Settings, answer_told, ask_all, delivery_problems, values_of
 from ncclrun.commands.settling import told, variables_of, with_rdma
-from ncclrun.commands.survey import WORKERS, Participant, Survey
+from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.ncclsays import Asked, judge
 from ncclrun.diagnosis.ncclsays import problems as against_the_plan
 from ncclrun.model.errors import NcclrunError
@@ -25,7 +25,6 @@ from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.nccl.version import parse as parse_version
 from ncclrun.planning.delivery import Delivered, pairs, refusals, split, stays
 from ncclrun.planning.shown import masked
-from ncclrun.transport.fleet import for_all
 
 BOTH_HOMES = {"home", "passwd_home"}
 MODES = {"user": None, "system": 0o644}
@@ -35,7 +34,8 @@ MODES = {"user": None, "system": 0o644}
 class Push(Change):
     """Puts the network choice and `nccl.env` into a conf file of every node, and has NCCL itself confirm it."""
 
-    nothing_to_do = "all conf files hold the settings already"
+    verb = "push"
+    nothing_to_do = "all conf files were found with the settings in them"
 
     def _plan(self) -> Generator[Event, None, set[int]]:
         survey = Survey(self._visit.participants, self._control)
@@ -66,6 +66,8 @@ class Push(Change):
                 self._wanted[rank] = self._want(rank, look)
             except NcclrunError as error:
                 errors[rank] = error
+        if errors or any(wanted.changed for wanted in self._wanted.values()):
+            errors |= {rank: look.refused for rank, look in looks.items() if look.refused is not None}
         yield from self._tell(errors)
         yield from self._modes_told()
         return set(errors)
@@ -94,7 +96,8 @@ class Push(Change):
         """
         apart = [r for r, look in looks.items() if self._deliver == "user" and not set(look.file.roles) >= BOTH_HOMES]
         other = []
-        for rank, answer in self._ask({rank: ones[rank] for rank in apart}):
+        asked = {rank: (ones[rank], Settings(self._delivered[rank].environment)) for rank in apart}
+        for rank, answer in ask_all(asked, self._control):
             if isinstance(answer, NcclrunError):
                 yield from self._tell({rank: answer})
                 raise Told(exit_code_of({rank: answer}), f"nothing was changed: it failed on {self._names([rank])}")
@@ -105,13 +108,21 @@ class Push(Change):
         return (yield from self._look(other)) if other else {}
 
     def _want(self, rank: int, look: Look) -> Wanted:
-        """Raises NcclrunError for a file that may not be changed."""
-        if look.refused is not None:
-            raise look.refused
-        path, before = look.file.path, look.data
-        rest = None if before is None else block.take(before, f"{path} on {self._cluster.nodes[rank].name}")
-        after = block.put(rest or b"", pairs(self._delivered[rank].file))
-        order = Order(expect=look.file.sha256 or None, data=after, original=rest, mode=MODES[self._deliver])
+        """Raises NcclrunError for a file with a block that may not be replaced."""
+        path, before, settings = look.file.path, look.data, pairs(self._delivered[rank].file)
+        rest, is_edited = None, False
+        if before is not None:
+            rest, is_edited = self._rest(look, f"{path} on {self._cluster.nodes[rank].name}", settings)
+        after = block.put(rest or b"", settings)
+        # Where our lines are all that was ever there, there is nothing of others to be kept.
+        original = None if is_edited and not rest and look.restorable and look.restores is None else rest
+        order = Order(
+            expect=look.file.sha256 or None,
+            data=after,
+            original=original,
+            mode=MODES[self._deliver],
+            aside=is_edited,
+        )
         changed = after != before or order.mode not in (None, look.file.mode)
         file = replace(look.file, text=after.decode("utf-8", "surrogateescape"))
         values = effective([file_layer(file, self._versions[rank] or NEWEST)])
@@ -131,15 +142,6 @@ class Push(Change):
                     fix="take out of it first what others may not read",
                 )
 
-    def _ask(self, ones: Mapping[int, Participant]) -> Iterator[tuple[int, NcclAnswer | NcclrunError]]:
-        """What NCCL says in the environment that a run would have beside the file. Raises Interrupted."""
-
-        def question(rank: int, one: Participant) -> NcclAnswer:
-            return ask_nccl(one, Settings(environment=self._delivered[rank].environment))
-
-        yield from for_all(ones, question, cancelled=self._control.stopped, workers=WORKERS)
-        self._control.check()
-
     def _verify(self) -> Generator[Event, None, set[int]]:
         """NCCL itself, in the environment that a run would have beside the file."""
         ones = {one.node_rank: one for one in self._visit.participants}
@@ -155,7 +157,7 @@ class Push(Change):
 
         asked: dict[int, Asked] = {}
         found: list[Finding] = []
-        for rank, answer in self._ask(ones):
+        for rank, answer in ask_all({rank: (ones[rank], settings[rank]) for rank in ones}, self._control):
             if isinstance(answer, NcclrunError):
                 found.append(Finding(rank, problem_of(answer)))
                 continue
@@ -181,10 +183,12 @@ class Push(Change):
             path=wanted.look.file.path,
             changed=wanted.changed,
             backup=backup,
+            aside=self._files.asides.get(rank, ""),
+            undo=self.command("restore"),
         )
 
     def _summary(self) -> str:
-        return f"the settings are pushed; to undo it: {self.command('restore')}"
+        return "the settings are pushed"
 
     _endpoints: dict[int, Endpoint]
     _versions: dict[int, Version | None]

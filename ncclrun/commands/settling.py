@@ -13,7 +13,6 @@ from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.events import Event, Judged, Resolved, Warn
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.plan import Endpoint, Variable
-from ncclrun.model.settings import Setting
 from ncclrun.nccl.effective import effective, node_layers
 from ncclrun.nccl.version import parse
 from ncclrun.planning.delivery import run_conf, split
@@ -21,6 +20,7 @@ from ncclrun.planning.environment import node_environment
 from ncclrun.planning.network import Choice, Note, Verdict
 from ncclrun.planning.planner import files_read
 from ncclrun.planning.rdma import plan_rdma
+from ncclrun.planning.shown import run_settings
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ def with_rdma(
 
 def _values(facts: NodeFacts, environment: Sequence[Variable]) -> dict[str, str]:
     """What NCCL would take there, by name."""
-    run = [Setting(variable.name, variable.value) for variable in environment]
-    layers = node_layers(run, facts.settings, parse(facts.python.nccl))
+    layers = node_layers(run_settings(environment), facts.settings, parse(facts.python.nccl))
     return {name: one.value for name, one in effective(layers).items()}
 
 

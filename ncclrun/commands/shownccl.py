@@ -7,16 +7,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.findings import Finding, findings_told, problem_of
-from ncclrun.commands.nodesettings import Settings, ask_nccl, delivery_problems, values_of
+from ncclrun.commands.nodesettings import Settings, ask_all, delivery_problems, values_of
 from ncclrun.commands.settling import settings_for, told, variables_of, with_rdma
-from ncclrun.commands.survey import WORKERS, Participant, Survey
+from ncclrun.commands.survey import Participant, Survey
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues, across, findings
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.effective import Effective
 from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, PlanError
 from ncclrun.model.events import Ended, Event, Warn
-from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.secrets import finding_shown
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen
@@ -25,8 +24,6 @@ from ncclrun.nccl.effective import differences
 from ncclrun.nccl.version import shown
 from ncclrun.planning.shown import masked, masked_difference
 from ncclrun.transport.base import Transport
-from ncclrun.transport.fleet import for_all
-from ncclrun.transport.session import Session
 
 
 def show_nccl(
@@ -40,7 +37,7 @@ def show_nccl(
         settings = yield from _settings(ones, control, cluster, environ)
         values: dict[int, NodeValues] = {}
         found: list[Finding] = []
-        for at, answer in _answers(ones, settings, control):
+        for at, answer in ask_all(dict(enumerate(zip(ones, settings, strict=True))), control):
             if isinstance(answer, NcclrunError):
                 visit.lost[ones[at].node_rank] = problem_of(answer)
                 continue
@@ -79,19 +76,6 @@ def _settings(
     finally:
         survey.close()
     return [settings_for(cluster, one, e, environ) for one, e in zip(ones, endpoints, strict=True)]
-
-
-def _answers(
-    ones: Sequence[Participant], settings: Sequence[Settings], control: Control
-) -> Iterator[tuple[int, NcclAnswer | NcclrunError]]:
-    """What NCCL itself says, by the node's place, as the answers come. Raises Interrupted."""
-
-    def question(at: int, _session: Session) -> NcclAnswer:
-        return ask_nccl(ones[at], settings[at])
-
-    sessions = {at: one.session for at, one in enumerate(ones)}
-    yield from for_all(sessions, question, cancelled=control.stopped, workers=WORKERS)
-    control.check()
 
 
 def _seen(one: Participant, settings: Settings, values: NodeValues, *, defaults: bool) -> SettingsSeen:
