@@ -118,7 +118,7 @@ def _of_cluster(target: str | None, data: bytes, cluster: _Cluster, version: Ver
 
 def _mended_stdin(version: Version | None, *, json: bool) -> None:
     """The corrected text goes to stdout, and what is left to say to stderr."""
-    from ncclrun.commands.lint import failed, lint_text
+    from ncclrun.commands.lint import STDIN, failed, lint_text, refuse_others
     from ncclrun.console.lint import as_text
     from ncclrun.console.output import Output
     from ncclrun.model.errors import UsageError
@@ -126,7 +126,9 @@ def _mended_stdin(version: Version | None, *, json: bool) -> None:
 
     if json:
         raise UsageError("`--fix -` writes the file to stdout, where --json would be too", fix="leave one of them out")
-    after = mend(_stdin(), version)
+    before = _stdin()
+    refuse_others(STDIN, before)
+    after = mend(before, version)
     sys.stdout.buffer.write(after)
     sys.stdout.flush()
     text = lint_text(after, version)

@@ -16,18 +16,17 @@ from ncclrun.diagnosis.settings import file_findings
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.settings import ConfFile, ConfRole, SettingFinding
 from ncclrun.nccl.conf import read_files
-from ncclrun.nccl.dump.reader import is_environment
+from ncclrun.nccl.dump.kinds import kind_of, runs_alone
 from ncclrun.nccl.lint.conffile import lint_conf
 from ncclrun.nccl.lint.dumps import lint_dump, lint_environment
 from ncclrun.nccl.lint.mend import mend
+from ncclrun.nccl.lint.scripts import ScriptRun
 from ncclrun.nccl.patterns import FAMILY
 from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.planning.hostfile import is_hostfile
 
 MOST_BYTES = 4 << 20
 """Of a text that is looked at."""
-OTHERS = (".yaml", ".yml", ".json", ".ipynb", ".sh", ".bash", ".py", ".sbatch", ".slurm", ".md", ".service", ".ps1")
-"""How the names of files end that NCCL does not read."""
 STDIN = "<stdin>"
 """What standard input is called in findings."""
 SHELL = "this shell's environment"
@@ -97,19 +96,25 @@ def _whole(name: str, file: BinaryIO) -> bytes:
     return data
 
 
-def is_other(path: str, data: bytes) -> bool:
-    """Whether this is plainly no conf file: a script, YAML, a program, an environment."""
-    name, text = Path(path).name.lower(), _text(data)
-    return name.startswith("dockerfile") or name.endswith(OTHERS) or text.startswith("#!") or is_environment(text)
+def is_conf(path: str, data: bytes) -> bool:
+    """Whether this may be a conf file, and is not plainly a script, YAML, a program, an environment."""
+    return kind_of(Path(path).name, _text(data)) == "conf"
+
+
+def refuse_others(path: str, data: bytes) -> None:
+    """Raises UsageError for what `--fix` must not write to: all but conf files, whose lines alone it knows."""
+    if not is_conf("" if path == STDIN else path, data):
+        raise UsageError(
+            f"{path} is no conf file, and is left as it is: scripts and the like are never rewritten",
+            fix=f"see what is to be put right:  ncclrun nccl lint {'-' if path == STDIN else shlex.quote(path)}",
+        )
 
 
 def lint_file(path: str, data: bytes, version: Version | None, *, fix: bool = False) -> Linted:
     """A file with these bytes; with ``fix`` it is put right, and kept as it was beside it. Raises UsageError."""
-    if is_other(path, data):
-        if fix:
-            raise UsageError(
-                f"{path} is no conf file, and is left as it is", fix=f"ncclrun nccl lint --env {shlex.quote(path)}"
-            )
+    if fix:
+        refuse_others(path, data)
+    elif not is_conf(path, data):
         return lint_other(data, version, path)
     after = mend(data, version) if fix else data
     backup = "" if after == data else str(replace_file(Path(path), data, after))
@@ -123,16 +128,20 @@ def lint_conf_file(path: str, version: Version | None) -> Linted:
 
 
 def lint_text(data: bytes, version: Version | None, file: str = STDIN) -> Linted:
-    """A conf file from elsewhere. What is plainly an environment (``env | …``) is taken for one."""
-    if is_environment(_text(data)):
+    """A conf file from elsewhere. What is plainly none (``env | …``, a script) is taken for what it is."""
+    if not is_conf("", data):
         return lint_other(data, version, file)
     return Linted(file, lint_conf(data, version, file), _lines(data))
 
 
 def lint_other(data: bytes, version: Version | None, file: str) -> Linted:
     """What people have instead of a conf file: a dump of an environment, a script, YAML."""
+    text, name = _text(data), "" if file == STDIN else Path(file).name
     lines = () if b"\0" in data else _lines(data)
-    return Linted(file, lint_dump(_text(data), version, file), lines)
+    run: ScriptRun | None = None
+    if kind_of(name, text) == "script":
+        run = "run" if runs_alone(name, text) else "perhaps"
+    return Linted(file, lint_dump(text, version, file, run), lines)
 
 
 def lint_here(environ: Mapping[str, str], version: Version | None) -> tuple[Linted, ...]:

@@ -53,6 +53,8 @@ class TestFix:
 
 
 SCRIPTS = [("job.sh", b"NCCL_DEBUG=DEBUG\n"), ("compose.yml", b"a:\n  NCCL_DEBUG: DEBUG\n"), ("x", b"#!/bin/sh\n")]
+BASHRC = b"case $- in *i*) ;; *) return;; esac\nexport PATH=$HOME/bin:$PATH\nexport NCCL_DEBUG=DEBUG\n"
+SCRIPTS += [(".bashrc", BASHRC), ("profile", BASHRC), ("settings", BASHRC), ("nccl.env", b'NCCL_DEBUG="DEBUG"\n')]
 
 
 class TestWhatIsNoConfFile:
@@ -132,6 +134,18 @@ class TestThisMachine:
     def test_says_when_the_named_file_is_not_there(self, tmp_path: Path) -> None:
         texts = lint.lint_here({"NCCL_CONF_FILE": str(tmp_path / "none")}, None)
         assert [finding.id for finding in texts[0].findings] == ["unreadable"]
+
+
+def test_standard_input_that_is_a_script_is_not_rewritten() -> None:
+    assert [finding.id for finding in lint.lint_text(BASHRC, None).findings] == ["debug_silent"]
+    with pytest.raises(UsageError, match="no conf file"):
+        lint.refuse_others(lint.STDIN, BASHRC)
+
+
+def test_a_start_up_file_is_read_at_login_and_a_list_of_variables_by_whom_nobody_knows() -> None:
+    text = b"NCCL_IB_DISABLE=1\n"
+    found = {name: [one.id for one in lint.lint_other(text, None, name).findings] for name in (".bashrc", "v.sh")}
+    assert found == {".bashrc": ["not_exported"], "v.sh": []}
 
 
 def test_standard_input_that_is_plainly_an_environment_is_taken_for_one() -> None:

@@ -30,10 +30,16 @@ class Found:
     """False: a variable or a command stands in it, so only the shell knows the value."""
     spaced: bool = False
     """There are blanks around its ``=`` where a shell wants none."""
+    meant: str = ""
+    """The whole value, of which a shell takes but ``value``, since a blank stands in it; "" where it takes all."""
+    unexported: bool = False
+    """A variable of the shell's own: programs see it only where it is exported by another line."""
 
     def written(self, value: str) -> str:
         """Another value in the way in which this one is written."""
         quote = self.text[self.start : self.start + 1]
+        if self.meant:
+            return f'"{value}"'
         if quote in ("'", '"') and self.style in ("shell", "yaml") and not re.search(r"[\"'\\$`]", value):
             return f"{quote}{value}{quote}"
         if self.style == "shell":

@@ -25,7 +25,7 @@ _VALUE_OF_PAIR = re.compile(
     r"(?P<before>[\s,]*[\"']?value[\"']?\s*:\s*)(?P<value>\S.*?)(?P<after>\s*[},]*\s*)", re.IGNORECASE
 )
 _SPACED = re.compile(
-    rf"(?P<before>\s*(?:ENV|setenv|set\s+-\w*x\w*)\s+(?P<name>{FAMILY})\s+)(?P<value>[^\s=].*?)(?P<after>\s*\\?)"
+    rf"(?P<before>\s*(?:[$%>]\s+)?(?:ENV|setenv|set\s+-\w*x\w*)\s+(?P<name>{FAMILY})\s+)(?P<value>[^\s=].*?)(?P<after>\s*\\?)"
 )
 _POWERSHELL = re.compile(
     rf"(?P<before>\s*\$env:(?P<name>{FAMILY})\s*=\s*)(?P<value>\S.*?)(?P<after>\s*;?\s*)", re.IGNORECASE

@@ -12,10 +12,11 @@ from ncclrun.nccl.dump.lines import read_lines
 from ncclrun.nccl.dump.yaml import read_yaml
 from ncclrun.nccl.patterns import FAMILY, NAME
 
-_OF_AN_ENVIRONMENT = re.compile(r"^(?:PATH|HOME|PWD|SHELL|USER|HOSTNAME|LOGNAME|SHLVL)=", re.MULTILINE)
+_OF_AN_ENVIRONMENT = re.compile(r"^(?:PATH|HOME|PWD|SHELL|USER|HOSTNAME|LOGNAME|SHLVL)=(?![\"']|.*\$)", re.MULTILINE)
 _OF_A_SCRIPT = re.compile(
     rf"^\s*(?:#|(?:export|declare|typeset|set|ENV|setenv)\s|-\s|[\"']?{NAME}[\"']?:)", re.MULTILINE
 )
+_UNSET = re.compile(r"(?:^|[;&|{(]|\b(?:then|do|else))[ \t]*(?:unset|export[ \t]+-n)[ \t]+(?P<names>[^;&|#\n]*)")
 _RAW = re.compile(rf"(?P<name>{FAMILY})=(?P<value>.*)", re.DOTALL)
 _FENCE = re.compile(r"(?P<indent>[ \t>]*)(?P<sign>```+|~~~+)(?P<rest>[^`]*)")
 _PROGRAM = re.compile(
@@ -91,7 +92,11 @@ def _script(lines: list[str]) -> Iterator[Entry]:
         if found is not None:
             yield from (shifted(entry, lines, here.first, 0) for entry in found)
             rest[here.first - 1 : here.end - 1] = [""] * len(body)
-    yield from read_lines(rest)
+    unset = {name: n for n, line in enumerate(rest, 1) for m in _UNSET.finditer(line) for name in m["names"].split()}
+    for entry in read_lines(rest):
+        # What is taken back on a later line is not what a job is started with.
+        if not isinstance(entry, Found) or (entry.line or 0) >= unset.get(entry.name, 0):
+            yield entry
 
 
 def _fenced(lines: Sequence[str]) -> list[tuple[int, int, int]]:

@@ -27,6 +27,16 @@ _SPACED = re.compile(
     rf"\s*(?:export|declare\s+-x|typeset\s+-x)\s+(?P<name>{FAMILY})(?:\s+=\s*|=\s+)"
     rf"(?P<value>{_SINGLE}|{_DOUBLE}|(?!{NAME}\s*=)[^\s#;&|$`\"'\\]+)(?=\s*(?:$|[#;&]))"
 )
+_PROMPT = re.compile(
+    r"[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:\[?[\w.-]+@[\w.-]+[^\s$#%]*(?:[ \t][~/\w.-]+)?\]?[$#%]|[$%>])[ \t]+(?=\S)"
+)
+"""What stands in front of a command in a document or a log: `$ `, `user@host:~$ `; a # alone begins a comment."""
+_GOES_ON = re.compile(r"[ \t]*,?[ \t]+(?:,[ \t]*)?[^\s,;&|<>()#$`\"'=\\]+(?:,[^\s,;&|<>()#$`\"'=\\]+)*")
+"""More of a list that is parted by commas and blanks."""
+_CLOSES = re.compile(r"[ \t]*(?:$|[;&|)#])")
+_NO_MORE = re.compile(rf"(?:[ \t]+{NAME}\+?=(?:{_SINGLE}|{_DOUBLE}|{_COMMAND}|[^\s;&|()])*)*[ \t]*(?:$|[;)#}}]|&|\|\|)")
+"""Behind an assignment: others, and no command for which they are."""
+_OWN = ("declare", "typeset", "local")
 _OPENS = ("then", "do", "else", "{", "!", "time", "exec", "nohup", "sudo", "RUN", "CMD", "eval", "if", "&&")
 _SETTERS = ("export", "declare", "typeset", "readonly", "local", "ENV", "set", "setenv", "ARG")
 _OPTIONS = ("-x", "-e", "--env", "-env", "-genv", "-E", "--export", "--mca-env", "-v")
@@ -50,6 +60,8 @@ class Shell:
         if not self.goes_on:
             self._command = self._command if start or end else []
         self.goes_on = line[:stop].endswith("\\")
+        if not start and end is None and not self._quote and (prompt := _PROMPT.match(line)):
+            start = prompt.end()
         if match := _SPACED.match(line[:stop], start):
             found = _found(match["name"], number, line, *match.span("value"))
             if found and found.certain:
@@ -106,7 +118,23 @@ class Shell:
             match_ = _WORD.fullmatch(word[cut : len(word) - cut])
             if match_:
                 at = start + cut + match_.start("value")
-                yield from self._one(match_["name"], number, line, at, end - cut, inner=bool(quoted))
+                for found in self._one(match_["name"], number, line, at, end - cut, inner=bool(quoted)):
+                    yield self._in_command(found, line[end:])
+
+    def _in_command(self, found: Found, rest: str) -> Found:
+        """With what the ``rest`` of the line makes of it."""
+        before = [word for word in self._command if not _ASSIGNMENT.match(word)]
+        own = bool(before) and before[0] in _OWN and not any(re.match(r"-\w*x", word) for word in before)
+        if not self._quote and (own or (not before and not rest.endswith("\\") and _NO_MORE.match(rest))):
+            found = replace(found, unexported=found.style == "shell")
+        if not before or before[0] not in _SETTERS:
+            return found
+        value, at = found.value, 0
+        while (value.endswith(",") or rest[at:].lstrip(" \t").startswith(",")) and (more := _GOES_ON.match(rest, at)):
+            value, at = re.sub(r"\s", "", value + more[0]), more.end()
+        if not at or not found.certain or found.text[found.start : found.end] != found.value:
+            return found
+        return replace(found, meant=value, end=found.end + at) if _CLOSES.match(rest, at) else found
 
     def _text_in(self, word: str, before: str) -> re.Match[str] | None:
         """A text in quotes that is a command itself, or is to become a part of one: `bash -c "…"`, `OPTS="-e …"`."""

@@ -7,20 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ncclrun.model.settings import Setting, SettingFinding
+from ncclrun.model.settings import Level, Setting, SettingFinding
 from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.dump.found import ConfLines, Found, rewritten
 from ncclrun.nccl.dump.reader import read
 from ncclrun.nccl.lint import slipwords, verdicts
 from ncclrun.nccl.lint.conffile import lint_conf
+from ncclrun.nccl.lint.scripts import ScriptRun, in_a_script
 from ncclrun.nccl.lint.slips import value_slips
 from ncclrun.nccl.patterns import FAMILY
 from ncclrun.nccl.version import Version
 
 
-def lint_dump(text: str, version: Version | None, file: str) -> tuple[SettingFinding, ...]:
+def lint_dump(
+    text: str, version: Version | None, file: str, run: ScriptRun | None = None
+) -> tuple[SettingFinding, ...]:
     """All findings of a text that is no conf file: an environment's dump, a script, YAML, a Dockerfile (see ``dump``).
 
+    ``run``: it is a script of a shell, and how that comes to it.
     ``fix`` is the line of the text as it should be. Variables of other programs are not looked at.
     """
     dump = read(text)
@@ -29,6 +33,8 @@ def lint_dump(text: str, version: Version | None, file: str) -> tuple[SettingFin
     findings += [
         finding for _, group in groupby(found, lambda one: one.line) for finding in _line(list(group), version, file)
     ]
+    if run is not None:
+        findings = in_a_script(text, found, findings, run, file)
     # What stands last counts, in a script as in a dump.
     last = {one.name: Setting(one.name, one.value, file, one.line) for one in found if one.certain}
     findings += together_findings(list(last.values()), version)
@@ -61,7 +67,7 @@ def _line(group: Sequence[Found], version: Version | None, file: str) -> list[Se
     for one in group:
         own, name, value = _one(one, version, file)
         findings += own
-        if one.spaced or (name, value) != (one.name, one.value):
+        if one.spaced or one.meant or (name, value) != (one.name, one.value):
             changes.append((one, name, value))
     fix = rewritten(changes) if changes else ""
     fix = "" if fix == group[0].text else fix.strip()  # the same: the name stands on another line
@@ -74,33 +80,34 @@ def _one(one: Found, version: Version | None, file: str) -> tuple[list[SettingFi
     if not one.certain:  # what the shell makes of it nobody knows here
         found = verdicts.findings(setting, version, conf=False, certain=False)
         return [replace(finding, fix="") for finding in found], one.name, one.value
-    slipped: list[SettingFinding] = []
-    name, value = one.name, one.value
-    if one.spaced:
-        slipped.append(
+    slipped, value = _slips(one, file)
+    found = verdicts.findings(replace(setting, value=value), version, conf=False, certain=True)
+    return [*slipped, *found], *verdicts.righted(Setting(one.name, value), version, conf=False)
+
+
+def _slips(one: Found, file: str) -> tuple[list[SettingFinding], str]:
+    """How it is written: what is wrong with that, and the value that was meant."""
+    found: list[SettingFinding] = []
+
+    def tell(id_: str, level: Level, sees: str, *, fix: str = ".") -> None:
+        found.append(
             SettingFinding(
-                file=file,
-                line=one.line,
-                name=name,
-                value=value,
-                level="error",
-                id="blank_around_equals",
-                sees=f"a shell wants no blanks around =: {name} is not set to this",
-                fix=".",
+                file=file, line=one.line, name=one.name, value=one.value, level=level, id=id_, sees=sees, fix=fix
             )
         )
-    if one.style in ("raw", "item"):  # a shell takes quotes and comments away
-        slips, value = value_slips(one.value)
-        for slip in slips:
-            if slip == "expansion" and one.style == "item":
-                continue
-            level = verdicts.weight(name, one.value, value, slip)
+
+    if one.spaced:
+        tell("blank_around_equals", "error", f"a shell wants no blanks around =: {one.name} is not set to this")
+    if one.meant:
+        taken = slipwords.quoted(one.value)
+        tell("blank_in_value", "error", f"the value ends at the blank: {one.name} is {taken}, and the rest is lost")
+        return found, one.meant
+    if one.style not in ("raw", "item"):  # a shell takes quotes and comments away
+        return found, one.value
+    slips, value = value_slips(one.value)
+    for slip in slips:
+        if slip != "expansion" or one.style != "item":
+            level = verdicts.weight(one.name, one.value, value, slip)
             sees = slipwords.in_value(slip, one.value, value, harmless=level == "info")
-            fix = "" if slip == "expansion" else "."
-            slipped.append(
-                SettingFinding(
-                    file=file, line=one.line, name=name, value=one.value, level=level, id=slip, sees=sees, fix=fix
-                )
-            )
-    found = verdicts.findings(replace(setting, value=value), version, conf=False, certain=True)
-    return [*slipped, *found], *verdicts.righted(Setting(name, value), version, conf=False)
+            tell(slip, level, sees, fix="" if slip == "expansion" else ".")
+    return found, value
