@@ -40,9 +40,9 @@ def lint(
 ) -> None:
     """What NCCL really sees of its settings, and the line as it should be.
 
-    Exit code 1 if there is an error.
+    Exit code 1 if there is an error, 2 if there is nothing to look at, 255 if a node can't be reached.
     """
-    from ncclrun.commands.lint import failed, not_done
+    from ncclrun.commands.lint import exit_code, not_done
     from ncclrun.console.lint import as_json, as_text
     from ncclrun.console.output import Output
     from ncclrun.model.errors import NcclrunError
@@ -58,7 +58,7 @@ def lint(
             out.write(as_json([not_done(error, target or env or "")]))
         raise
     out.write(as_json(texts) if json else as_text(texts, colors=sys.stdout.isatty()))
-    raise typer.Exit(1 if failed(texts) else 0)
+    raise typer.Exit(exit_code(texts))
 
 
 class _Cluster(NamedTuple):
@@ -109,8 +109,14 @@ def _of_cluster(target: str | None, data: bytes, cluster: _Cluster, version: Ver
 
     from ncclrun.commands import lint as command
     from ncclrun.commands.lintcluster import lint_cluster
+    from ncclrun.model.errors import SpecError
 
-    spec = find_cluster(target, cluster.hosts, cluster.nodes)
+    try:
+        spec = find_cluster(target, cluster.hosts, cluster.nodes)
+    except SpecError as error:
+        if target is None:
+            raise
+        return [command.cluster_file(error, data, version, target)]
     texts = [] if target is None else [command.lint_other(data, version, target)]
     with signals() as control, open_transport(cluster.ask_pass, spec) as transport:
         return texts + lint_cluster(spec, transport, control, os.environ, version)
@@ -118,7 +124,7 @@ def _of_cluster(target: str | None, data: bytes, cluster: _Cluster, version: Ver
 
 def _mended_stdin(version: Version | None, *, json: bool) -> None:
     """The corrected text goes to stdout, and what is left to say to stderr."""
-    from ncclrun.commands.lint import STDIN, failed, lint_text, refuse_others
+    from ncclrun.commands.lint import STDIN, exit_code, lint_text, refuse_others
     from ncclrun.console.lint import as_text
     from ncclrun.console.output import Output
     from ncclrun.model.errors import UsageError
@@ -133,7 +139,7 @@ def _mended_stdin(version: Version | None, *, json: bool) -> None:
     sys.stdout.flush()
     text = lint_text(after, version)
     Output(sys.stderr).write(as_text([text], colors=sys.stderr.isatty()))
-    raise typer.Exit(1 if failed([text]) else 0)
+    raise typer.Exit(exit_code([text]))
 
 
 def _version(text: str | None) -> Version | None:

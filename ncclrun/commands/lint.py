@@ -7,13 +7,13 @@ import pwd
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from ncclrun.commands.rewrite import replace_file
 from ncclrun.diagnosis.settings import file_findings
-from ncclrun.model.errors import NcclrunError, UsageError
+from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, SpecError, UsageError
 from ncclrun.model.settings import ConfFile, ConfRole, SettingFinding
 from ncclrun.nccl.conf import read_files
 from ncclrun.nccl.dump.kinds import kind_of, runs_alone
@@ -30,6 +30,8 @@ MOST_BYTES = 4 << 20
 STDIN = "<stdin>"
 """What standard input is called in findings."""
 SHELL = "this shell's environment"
+UNREACHABLE = "unreachable"
+"""The id of a finding about a node that can't be asked."""
 _NODES = re.compile(r"^nodes\s*:", re.MULTILINE)
 _SLOTS = re.compile(r"^[^\s=#]+\s+slots=\d", re.MULTILINE)
 
@@ -192,9 +194,40 @@ def _lines(data: bytes) -> tuple[str, ...]:
     return tuple(_text(data).split("\n"))
 
 
-def failed(texts: Sequence[Linted]) -> bool:
-    """Whether any of them has an error."""
-    return any(finding.level == "error" for text in texts for finding in text.findings)
+def exit_code(texts: Sequence[Linted]) -> int:
+    """255 where a node could not be asked, as everywhere; 1 where there is another error, 0 where there is none."""
+    errors = {finding.id for text in texts for finding in text.findings if finding.level == "error"}
+    return EXIT_UNREACHABLE if UNREACHABLE in errors else 1 if errors else 0
+
+
+def cluster_file(error: SpecError, data: bytes, version: Version | None, file: str) -> Linted:
+    """A cluster file that can't be loaded: what is wrong in it, with what is wrong in its settings."""
+    text = lint_other(data, version, file)
+    faults = [
+        SettingFinding(
+            file=file,
+            line=problem.line,
+            name="",
+            value="",
+            level="error",
+            id="cluster_file",
+            sees=f"{problem.path}: {problem.message}" if problem.path else problem.message,
+            fix="",
+        )
+        for problem in error.problems
+    ]
+    skipped = SettingFinding(
+        file=file,
+        line=None,
+        name="",
+        value="",
+        level="info",
+        id="not_asked",
+        sees="the nodes were not asked, since the cluster file can't be read so",
+        fix="",
+    )
+    found = sorted([*faults, *text.findings], key=lambda finding: finding.line or 0)
+    return replace(text, findings=(*found, skipped))
 
 
 def not_done(error: NcclrunError, file: str) -> Linted:

@@ -12,6 +12,8 @@ from pydantic_core import ErrorDetails
 
 from ncclrun.model.cluster import ClusterFile, ClusterSpec
 from ncclrun.model.errors import SpecError, SpecProblem
+from ncclrun.nccl.catalogue.names import find
+from ncclrun.nccl.check.numbers import NO, YES
 from ncclrun.planning.fields import field_at, keys_at, wanted
 from ncclrun.planning.nodes import build_nodes
 from ncclrun.planning.scalars import shorten
@@ -62,7 +64,13 @@ def _take_env_as_written(document: Document) -> None:
         env = _at(document.data, path)
         for name, value in env.items() if isinstance(env, dict) else ():
             here = (*path, name)
-            if isinstance(value, bool):
+            word = document.texts.get(here, "").lower()
+            if word in (*YES, *NO) and _takes_a_number(name):
+                # At once: in quotes, as YAML would have it, the word is as wrong.
+                right = 1 if word in YES else 0
+                document.report_instead(here, f"NCCL takes a number here, and reads any word as 0; write {right}")
+                document.bad.add(here)
+            elif isinstance(value, bool):
                 document.report(here, _boolean_variable(name, document.texts[here]))
                 document.bad.add(here)
             if isinstance(value, int | float):
@@ -74,6 +82,12 @@ def _boolean_variable(name: str, text: str) -> str:
     if name.startswith("NCCL_"):
         message += f", but NCCL reads that word as 0: {1 if text.lower() == 'true' else 0} is what it understands"
     return message
+
+
+def _takes_a_number(name: str) -> bool:
+    """As all switches of NCCL's do; torch's own know words."""
+    known = find(name)
+    return known is not None and known.side == "nccl" and known.kind in ("integer", "flag")
 
 
 def _at(data: Any, path: Path) -> Any:

@@ -28,8 +28,9 @@ _NAMELESS = "?"
 class Document:
     """What a file says: ``data`` of dict, list, str, int, float and bool, and where each part of it stands.
 
-    ``texts`` has what was written for each number and boolean. A field in ``bad`` has a fault among ``problems``
-    already, and a stand-in for its value. Where the fields have no names to show (a list of hosts), ``named`` is False.
+    ``texts`` has what was written for each number and boolean, and for what YAML takes for something else. A field in
+    ``bad`` has a fault among ``problems`` already, and a stand-in for its value. Where the fields have no names to show
+    (a list of hosts), ``named`` is False.
     """
 
     data: Any = None
@@ -52,6 +53,11 @@ class Document:
         """Adds a problem at ``path`` (or at ``place``, where it shows better)."""
         line, column = place or self.place(path, key=key)
         self.problems.append(SpecProblem(line, column, dotted(path) if self.named else "", message))
+
+    def report_instead(self, path: Path, message: str) -> None:
+        """The same, in the place of what was said of ``path`` so far."""
+        self.problems = [problem for problem in self.problems if problem.path != dotted(path)]
+        self.report(path, message)
 
 
 def dotted(path: Path) -> str:
@@ -205,7 +211,7 @@ class _Builder:
         if fault:
             self.document.report(path, fault, place=place)
             self.document.bad.add(path)
-        elif not isinstance(value, str):
+        if fault or not isinstance(value, str):
             self.document.texts[path] = event.value
         self._put(value)
 

@@ -9,7 +9,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ncclrun.cli.main import app
 from ncclrun.commands import lint
 from ncclrun.console.lint import as_json, as_text
 from ncclrun.model.errors import UsageError
@@ -83,6 +85,29 @@ class TestWhatIsNoConfFile:
         path = tmp_path / name
         path.write_bytes(data)
         assert lint.is_cluster_file(str(path), data) is cluster
+
+
+class TestAClusterFileThatDoesNotLoad:
+    DATA = b"nodes: [a]\nnccl:\n  env:\n    NCCL_P2P_DISABLE: yes\n    NCCL_DEBUG: VERBOSE\nnope: 1\n"
+
+    def test_is_read_all_the_same_and_its_faults_stand_beside_those_of_its_settings(self, tmp_path: Path) -> None:
+        path = tmp_path / "c.yaml"
+        path.write_bytes(self.DATA)
+        done = CliRunner().invoke(app, ["nccl", "lint", str(path), "--json"])
+        assert done.exit_code == 1
+        found = {(row["line"], row["level"], row["id"]) for row in json.loads(done.stdout)}
+        assert found == {
+            (4, "error", "cluster_file"),
+            (4, "error", "word_for_number"),
+            (5, "error", "debug_silent"),
+            (6, "error", "cluster_file"),
+            (None, "info", "not_asked"),
+        }
+
+    def test_says_that_its_nodes_are_not_asked(self, tmp_path: Path) -> None:
+        path = tmp_path / "c.yaml"
+        path.write_bytes(self.DATA)
+        assert "the nodes were not asked" in CliRunner().invoke(app, ["nccl", "lint", str(path)]).stdout
 
 
 class TestReading:

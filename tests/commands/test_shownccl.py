@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.commands.control import Control
-from ncclrun.commands.lint import Linted, failed
+from ncclrun.commands.lint import Linted, exit_code
 from ncclrun.commands.lintcluster import lint_cluster
 from ncclrun.commands.shownccl import show_nccl
 from ncclrun.model.errors import HostError
@@ -84,7 +84,7 @@ class TestLint:
         found = {(text.node, text.file, one.id) for text in texts for one in text.findings}
         assert ("a", "/etc/nccl.conf", "debug_silent") in found
         assert ("b", "login environment", "word_for_number") in found
-        assert failed(texts)
+        assert exit_code(texts) == 1
 
     def test_right_nodes_have_no_finding(self) -> None:
         texts = self.linted(net(a=NodeSettings(login={"NCCL_DEBUG": "WARN"})))
@@ -95,4 +95,4 @@ class TestLint:
         fake.transport.nodes["b"] = HostError("timeout", "b: no answer")
         texts = self.linted(fake)
         assert [(text.node, one.id) for text in texts for one in text.findings] == [("b", "unreachable")]
-        assert failed(texts)
+        assert exit_code(texts) == 255

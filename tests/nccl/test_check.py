@@ -95,6 +95,26 @@ class TestOneSetting:
     def test_that_is_empty_hides_a_file(self) -> None:
         assert (only("NCCL_IB_HCA=").level, only("NCCL_IB_HCA=").id) == ("info", "empty_value")
 
+    def test_of_a_name_that_scripts_alone_read_is_told_as_such(self) -> None:
+        for name in ("NCCL_TIMEOUT", "NCCL_TIMEOUT_MS", "NCCL_LOG_FILE"):
+            found = only(f"{name}=1800")
+            assert (found.level, found.id, found.fix) == ("info", "not_read", "")
+        assert findings("NCCL_HOME=/opt/nccl") == ()
+
+    @pytest.mark.parametrize(
+        ("written", "right"),
+        [
+            ("INIT,NETWORK", "INIT,NET"),
+            ("ALLOCATION,ENV", "ALLOC,ENV"),
+            ("BOOT,NET", "BOOTSTRAP,NET"),
+            ("COLLECTIVES,NET", "COLL,NET"),
+            ("FOO,NET", "NET"),
+        ],
+    )
+    def test_a_subsystem_that_is_written_out_or_cut_short_is_meant(self, written: str, right: str) -> None:
+        (found,) = accused(findings(f"NCCL_DEBUG_SUBSYS={written}"))
+        assert found.fix == f"NCCL_DEBUG_SUBSYS={right}"
+
 
 class TestTheVersion:
     def test_tells_what_came_later(self) -> None:

@@ -56,6 +56,13 @@ PLUGINS: tuple[Known, ...] = (
     _Plugin("NCCL_NUM_MOCK_*", "simulators of NCCL"),
 )
 
+SCRIPTS_OWN: tuple[Known, ...] = (
+    _Tool("NCCL_TIMEOUT", "no variable of NCCL's or torch's; some scripts take init_process_group(timeout=…) from it"),
+    _Tool("NCCL_TIMEOUT_*", "no variable of NCCL's or torch's; some scripts read it"),
+    _Tool("NCCL_LOG_FILE", "no variable of NCCL's (that is NCCL_DEBUG_FILE); scripts name files of theirs so"),
+    _Tool("NCCL_OP_TIMEOUT", "no variable of NCCL's or torch's; some scripts read it"),
+)
+"""Names that look like NCCL's, and that only scripts read, if anybody."""
 TOOLS: tuple[Known, ...] = (
     *(
         _Tool(name, "where NCCL is, for builds")
@@ -103,9 +110,6 @@ TOOLS: tuple[Known, ...] = (
     _Tool("VLLM_NCCL_SO_PATH", "the NCCL that vLLM loads", loads_code=True),
     _Tool("SGLANG_NCCL_SO_PATH", "the NCCL that SGLang loads", loads_code=True),
     _Tool("FLAGS_nccl_*", "Paddle"),
-    _Tool("NCCL_TIMEOUT", "no variable of NCCL's or torch's; some scripts take init_process_group(timeout=…) from it"),
-    _Tool("NCCL_TIMEOUT_*", "no variable of NCCL's or torch's; some scripts read it"),
-    _Tool("NCCL_LOG_FILE", "no variable of NCCL's (that is NCCL_DEBUG_FILE); scripts name files of theirs so"),
     _Tool("CUDA_VISIBLE_DEVICES", "which GPUs CUDA shows to a process, and in which order"),
-    _Tool("NCCL_OP_TIMEOUT", "no variable of NCCL's or torch's; some scripts read it"),
+    *SCRIPTS_OWN,
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ncclrun.model.settings import Level
+from ncclrun.nccl.catalogue.foreign import SCRIPTS_OWN
 from ncclrun.nccl.catalogue.known import Known
 from ncclrun.nccl.catalogue.names import KNOWN
 from ncclrun.nccl.catalogue.nearest import Near, near
@@ -66,7 +67,9 @@ def known_remarks(known: Known, version: Version | None, *, conf: bool) -> Itera
             level: Level = "info" if harmless else "error"
             yield Remark(level, "too_late", f"in a conf file nobody sees it: {_READERS[known.side]}")
         return
-    if known.removed and (version or NEWEST) >= known.removed:
+    if known in SCRIPTS_OWN:
+        yield Remark("info", "not_read", f"NCCL does not read it: {known.meaning}")
+    elif known.removed and (version or NEWEST) >= known.removed:
         why = f": {known.deprecated}" if known.deprecated else ""
         # Without a version it may be meant for one that still reads it.
         gone = f"NCCL reads it no more since {shown(known.removed)}{why}"

@@ -116,7 +116,7 @@ def words_remarks(known: Known, value: str, version: Version) -> Iterator[Remark
         yield from _hidden(known, inverted, words, version)
         return
     parts = [part for part in re.split(r"[,|;\s]+", value.lstrip("^").upper()) if part]
-    meant = [part if part in known.allowed else _nearest(part, known.allowed) for part in parts]
+    meant = [part if part in known.allowed else _nearest(part, known.allowed) or _longer(known, part) for part in parts]
     right = known.separator.join(dict.fromkeys(part for part in meant if part))
     sees = f"NCCL knows no {unknown[0]!r} here"
     if known.name in TYPED:
@@ -192,6 +192,14 @@ def _nearest(word: str, allowed: Sequence[str]) -> str | None:
     same = [name for name in allowed if name.upper() == upper]
     near = same or [name for name in allowed if len(name) > 3 and distance(upper, name.upper()) == 1]
     return near[0] if len(near) == 1 else None
+
+
+def _longer(known: Known, word: str) -> str | None:
+    """The subsystem that was written out or cut short: NETWORK is NET, ALLOCATION is ALLOC, BOOT is BOOTSTRAP."""
+    if known.name != "NCCL_DEBUG_SUBSYS":
+        return None
+    begun = [name for name in known.allowed if len(word) > 2 and (word.startswith(name) or name.startswith(word))]
+    return max(begun, key=len, default=None)
 
 
 def _family(word: str) -> str | None:
