@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
+from ncclrun.console.notes import Note, problem
 from ncclrun.console.tables import GAP, table_text
 from ncclrun.console.words import count
 from ncclrun.nccl.catalogue.known import Known
+from ncclrun.nccl.catalogue.nearest import Near
 from ncclrun.nccl.values import SWITCHES
 from ncclrun.nccl.version import release
 
@@ -21,8 +23,10 @@ NARROWEST = 40
 LONGEST_VALUES = 28
 LABEL = 14
 MORE = "a full name shows all about it; a word (log, tcp) finds by meaning"
-SAME = {"must": "yes", "should": "better", "may differ": "no", "unique": "never", "": ""}
+SAME = {"must": "must", "should": "should", "may differ": "may differ", "unique": "must not", "": ""}
 """In the table: does it have to be the same on all ranks?"""
+LEGEND = {"same": "same: whether it is the same on all ranks", "default": "default auto: NCCL chooses by itself"}
+"""What the words of a column mean."""
 SAME_IN_FULL = {
     "must": "must be the same on all ranks",
     "should": "should be the same on all ranks (seen, or to be expected)",
@@ -184,6 +188,26 @@ def _object(known: Known) -> dict[str, Any]:
         "writes_files": known.writes_files,
         "source": known.source,
     }
+
+
+def legend(shown: str) -> list[str]:
+    """What the words in a table stand for, of the columns that it has."""
+    heads = shown.partition("\n")[0]
+    return (
+        ["; ".join(text for head, text in LEGEND.items() if head in heads)] if any(h in heads for h in LEGEND) else []
+    )
+
+
+def not_found(words: str, meant: Near | None, names: Sequence[str]) -> list[Note]:
+    """For a pattern that nothing fits; of what is ``meant``, if anything is, all is shown above."""
+    missing = f"no variable is named {words}" if len(words.split()) == 1 else f"no variable fits all of: {words}"
+    if meant:
+        other = " or ".join(meant.names)
+        opposite = ", which says the opposite" if meant.inverted else ""
+        return [Note("error", f"{missing}; the name is {other}{opposite}")]
+    fix = f"ncclrun nccl vars {names[0]}" if names else "ncclrun nccl vars"
+    others = f" (or {', '.join(names[1:])})" if names[1:] else ""
+    return problem("error", f"{missing}, and no meaning speaks of it", fix + others)
 
 
 def left_out(hidden: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ncclrun.cli.main import app
-from ncclrun.console.ncclvars import card, table
+from ncclrun.console.ncclvars import card, legend, table
 from ncclrun.nccl.catalogue.names import ALL, KNOWN
 from ncclrun.nccl.catalogue.search import nearest, search
 
@@ -83,8 +83,34 @@ class TestTheSearch:
     def test_names_that_begin_so_come_before_others_and_before_meanings(self) -> None:
         names = [known.name for known in search("IB") if known.documented]
         assert names[0].startswith("NCCL_IB_")
-        assert names.index("NCCL_IB_MERGE_NICS") < names.index("TORCH_DISTRIBUTED_DEBUG")
+        assert names.index("NCCL_IB_MERGE_NICS") < names.index("NCCL_NET")
         assert [known for known in search("NCCL_DEBUG_F") if "NCCL_DEBUG_F" not in known.name] == []
+
+    def test_a_word_is_a_part_of_a_name_or_begins_one(self) -> None:
+        names = {known.name for known in search("IB")}
+        assert names & {"TORCH_DISTRIBUTED_DEBUG", "USE_LIBUV", "NCCL_LIB"} == set()
+        assert "NCCL_BUFFSIZE" in {known.name for known in search("buff")}
+
+    @pytest.mark.parametrize("words", ["IB timeout", "timeout ib", "the timeout for IB"])
+    def test_of_several_words_all_are_to_fit_and_those_that_say_nothing_are_left_out(self, words: str) -> None:
+        names = [known.name for known in search(words)]
+        assert names[0] == "NCCL_IB_TIMEOUT"
+        assert all(known.name not in names for known in search("timeout") if "IB" not in known.name.split("_"))
+        assert search("ib xyzzy") == ()
+
+    def test_finds_what_is_asked_in_plain_words(self) -> None:
+        for words, wanted in (
+            ("turn off infiniband", "NCCL_IB_DISABLE"),
+            ("the interface for tcp", "NCCL_SOCKET_IFNAME"),
+        ):
+            assert wanted in [known.name for known in search(words)][:3], words
+
+    def test_of_names_in_full_finds_each(self) -> None:
+        assert [known.name for known in search("nccl_algo NCCL_DEBUG")] == ["NCCL_ALGO", "NCCL_DEBUG"]
+
+    def test_takes_a_slip_for_the_name_that_is_near_and_not_for_a_family(self) -> None:
+        assert search("TORCH_NCCL_BLOKING_WAIT") == ()
+        assert nearest("TORCH_NCCL_BLOKING_WAIT") == ("TORCH_NCCL_BLOCKING_WAIT",)
 
     def test_takes_a_glob_without_the_beginning_that_all_names_have(self) -> None:
         assert {known.name for known in search("ib_t[ci]*") if known.documented} == {"NCCL_IB_TC", "NCCL_IB_TIMEOUT"}
@@ -115,9 +141,40 @@ class TestTheCommand:
             known.name for known in ALL
         }
 
-    def test_fails_and_names_the_nearest_where_nothing_fits(self) -> None:
-        result = RUNNER.invoke(app, ["nccl", "vars", "NCCL_SOKET_IFNAM"])
+    def test_takes_words_as_one_argument_or_as_several(self) -> None:
+        one, several = (RUNNER.invoke(app, ["nccl", "vars", *words]) for words in (["IB timeout"], ["IB", "timeout"]))
+        assert one.stdout == several.stdout
+        assert one.stdout.startswith("NCCL_IB_TIMEOUT\n")
+
+    @pytest.mark.parametrize(
+        ("written", "name"),
+        [
+            ("NCCL_SOKET_IFNAM", "NCCL_SOCKET_IFNAME"),
+            ("NCCL_IFNAME", "NCCL_SOCKET_IFNAME"),
+            ("IB timout", "NCCL_IB_TIMEOUT"),
+        ],
+    )
+    def test_shows_the_one_that_is_meant_and_says_that_it_has_another_name(self, written: str, name: str) -> None:
+        result = RUNNER.invoke(app, ["nccl", "vars", written])
         assert result.exit_code == 1
-        assert result.stdout == ""
+        assert result.stdout.startswith(f"{name}\n")
+        assert written in result.stderr
+        assert f"the name is {name}" in result.stderr
+
+    def test_says_where_a_name_has_its_opposite_alone(self) -> None:
+        assert (
+            "NCCL_IB_DISABLE, which says the opposite" in RUNNER.invoke(app, ["nccl", "vars", "NCCL_IB_ENABLE"]).stderr
+        )
+
+    def test_gives_programs_an_empty_list_where_nothing_fits_and_people_the_near_names(self) -> None:
+        result = RUNNER.invoke(app, ["nccl", "vars", "NCCL_SOKET_IFNAM", "--json"])
+        assert (result.exit_code, json.loads(result.stdout)) == (1, [])
         assert "NCCL_SOCKET_IFNAME" in result.stderr
-        assert json.loads(RUNNER.invoke(app, ["nccl", "vars", "NCCL_SOKET_IFNAM", "--json"]).stdout) == []
+        assert RUNNER.invoke(app, ["nccl", "vars", "xyzzy"]).stdout == ""
+
+
+def test_the_words_of_a_table_are_explained_below_it_where_it_has_them() -> None:
+    wide, narrow = (table([KNOWN["NCCL_ALGO"], KNOWN["NCCL_DEBUG"]], width=width) for width in (None, 60))
+    assert "default auto: NCCL chooses" in legend(wide)[0]
+    assert "same on all ranks" in legend(wide)[0]
+    assert legend(narrow) == []
