@@ -30,6 +30,9 @@ app.command()(lint)
 TO = typer.Option(
     "--to", help="user: ~/.nccl.conf, system: /etc/nccl.conf; by default as nccl.deliver says.", metavar="user|system"
 )
+DISCARD = typer.Option(
+    "--discard-edits", help="Replace our lines also where somebody edited them; the file as it is is kept beside it."
+)
 YES = typer.Option("--yes", "-y", help="Do not ask.")
 
 
@@ -58,6 +61,7 @@ def push(
     hosts: Annotated[str | None, HOSTS] = None,
     nodes: Annotated[str | None, NODES] = None,
     to: Annotated[str | None, TO] = None,
+    discard_edits: Annotated[bool, DISCARD] = False,
     yes: Annotated[bool, YES] = False,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
@@ -73,7 +77,8 @@ def push(
     spec = find_cluster(cluster, hosts, nodes)
     deliver = _deliver(spec, to)
     with signals() as control, open_transport(ask_pass, spec) as transport:
-        _change(Push(spec, transport, control, os.environ, deliver), control, yes=yes, json=json)
+        change = Push(spec, transport, control, os.environ, deliver, discard_edits=discard_edits)
+        _change(change, control, yes=yes, json=json)
 
 
 @app.command()
@@ -112,6 +117,7 @@ def restore(
     keep_edits: Annotated[
         bool, typer.Option("--keep-edits", help="Where somebody edited the file since, take only our lines out.")
     ] = False,
+    discard_edits: Annotated[bool, DISCARD] = False,
     yes: Annotated[bool, YES] = False,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
@@ -127,7 +133,9 @@ def restore(
     spec = find_cluster(cluster, hosts, nodes)
     deliver = _deliver(spec, to)
     with signals() as control, open_transport(ask_pass, spec) as transport:
-        change = Restore(spec, transport, control, os.environ, deliver, keep_edits=keep_edits)
+        change = Restore(
+            spec, transport, control, os.environ, deliver, keep_edits=keep_edits, discard_edits=discard_edits
+        )
         _change(change, control, yes=yes, json=json)
 
 

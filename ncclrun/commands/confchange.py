@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -21,10 +21,12 @@ from ncclrun.model.errors import (
     EXIT_UNREACHABLE,
     HostError,
     NcclrunError,
+    PlanError,
 )
 from ncclrun.model.events import Ended, Event, Failure, Warn
 from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfRolledBack
 from ncclrun.model.words import listed
+from ncclrun.nccl import block
 from ncclrun.planning.shown import diff
 from ncclrun.transport.base import Transport
 
@@ -44,16 +46,25 @@ class Wanted:
 class Change(ABC):
     """One conf file a node: ``compare`` tells how it would change, ``apply`` changes it on all nodes or on none.
 
-    A context: the sessions stay open between the two, for a question to the user.
+    ``discard_edits``: where somebody has edited our block of lines, that is no reason to refuse, as long as both its
+    marks are there. A context: the sessions stay open between the two, for a question to the user.
     """
 
     def __init__(
-        self, cluster: ClusterSpec, transport: Transport, control: Control, environ: Mapping[str, str], deliver: Lasting
+        self,
+        cluster: ClusterSpec,
+        transport: Transport,
+        control: Control,
+        environ: Mapping[str, str],
+        deliver: Lasting,
+        *,
+        discard_edits: bool = False,
     ) -> None:
         self._cluster = cluster
         self._control = control
         self._environ = environ
         self._deliver = deliver
+        self._discard_edits = discard_edits
         self._visit = Visit(cluster, transport, control)
         self._files: ConfFiles
         self._wanted: dict[int, Wanted] = {}
@@ -70,8 +81,11 @@ class Change(ABC):
         # A node whose channel ends before it was told to finish puts its file back by itself.
         self._visit.__exit__(kind, error, trace)
 
-    def compare(self) -> Iterator[Event]:
-        """How each node's file would change. It ends with Ended unless ``pending``."""
+    def compare(self, *, verify: bool = True) -> Iterator[Event]:
+        """How each node's file would change. It ends with Ended unless ``pending``.
+
+        ``verify``: where nothing changes, that it does what it is for is asked all the same.
+        """
         try:
             yield from self._visit.events()
             if self._visit.lost:
@@ -83,10 +97,12 @@ class Change(ABC):
                 return
             self._files = ConfFiles(self._visit.participants, self._deliver, secrets.token_hex(8), self._control)
             refused = yield from self._plan()
-            yield from (self._diff(rank, wanted) for rank, wanted in sorted(self._wanted.items()))
+            if not refused:
+                refused = yield from self._one_file_for_two()
             if refused:
                 yield self._ended(EXIT_NOT_STARTED, f"nothing was changed: refused on {self._names(refused)}")
                 return
+            yield from (self._diff(rank, wanted) for rank, wanted in sorted(self._wanted.items()))
         except NcclrunError as error:
             yield from self._failed(error)
             return
@@ -96,14 +112,16 @@ class Change(ABC):
             unchanged=tuple(node.name for rank, node in enumerate(self._cluster.nodes) if rank not in changed),
         )
         self.pending = bool(changed)
-        if not changed:
+        if not changed and verify:
+            yield from self._unchanged()
+        elif not changed:
             yield self._ended(0, self.nothing_to_do)
 
     def compare_alone(self) -> Iterator[Event]:
         """The same as a command of its own; exit code 1 where something would change."""
-        yield from self.compare()
+        yield from self.compare(verify=False)
         if self.pending:
-            yield self._ended(EXIT_DIFFERS, "nothing was changed: that is what a push would do")
+            yield self._ended(EXIT_DIFFERS, "nothing was changed: the files were compared")
 
     def apply(self) -> Iterator[Event]:
         """Changes all files, or none."""
@@ -115,6 +133,8 @@ class Change(ABC):
 
     # --- what the commands differ in
 
+    verb: str
+    """As it is typed."""
     nothing_to_do: str
 
     @abstractmethod
@@ -152,6 +172,33 @@ class Change(ABC):
             yield self._ended(exit_code_of(failed), reason)
         else:
             yield self._ended(0, self._summary())
+
+    def _unchanged(self) -> Iterator[Event]:
+        """All files are as they should be; whether they also count may have changed since."""
+        try:
+            against = yield from self._verify()
+        except NcclrunError as error:
+            yield from self._failed(error)
+            return
+        if against:
+            reason = f"nothing had to be changed, and NCCL would not do as planned on {self._names(against)}"
+            yield self._ended(EXIT_NOT_STARTED, reason)
+        else:
+            yield self._ended(0, self.nothing_to_do)
+
+    def _one_file_for_two(self) -> Generator[Event, None, set[int]]:
+        """Nodes of one machine that want different things of one file; that of a shared home is found when staged."""
+        first: dict[tuple[str, str], int] = {}
+        failed: dict[int, NcclrunError] = {}
+        for one in self._visit.participants:
+            rank = one.node_rank
+            if one.facts.machine and rank in self._wanted:
+                wanted = self._wanted[rank]
+                other = first.setdefault((one.facts.machine, wanted.look.file.path), rank)
+                if wanted.order != self._wanted[other].order:
+                    failed[rank] = self._files.one_file_for_two(rank, other)
+        yield from self._tell(failed)
+        return set(failed)
 
     def _failing(self, failed: Mapping[int, NcclrunError]) -> Iterator[Event]:
         """Raises Told where a step failed."""
@@ -202,6 +249,23 @@ class Change(ABC):
         """What is to be typed to do something else with the same files."""
         to = "" if self._cluster.nccl.deliver == self._deliver else f" --to {self._deliver}"
         return f"ncclrun nccl {verb} {self._cluster.source}{to}"
+
+    def _rest(self, look: Look, where: str, settings: Sequence[tuple[str, str]] | None = None) -> tuple[bytes, bool]:
+        """The file (there is one) without our block, and whether edits of that are lost. Raises PlanError.
+
+        ``settings``: what the block is to hold, to show what was changed; None: that is not known.
+        """
+        data = look.data or b""
+        try:
+            return block.take(data, where, discard=self._discard_edits), bool(block.edited(data))
+        except PlanError as error:
+            if not block.is_whole(data):
+                raise
+            lines = () if settings is None else block.difference(data, settings)
+            raise PlanError("\n  ".join([error.message, *lines]), fix=self._discarding()) from error
+
+    def _discarding(self) -> str:
+        return f"{self.command(self.verb)} --discard-edits   (the file as it is now is kept beside it)"
 
     def _diff(self, rank: int, wanted: Wanted) -> ConfDiff:
         before, after = wanted.look.data, wanted.order.data

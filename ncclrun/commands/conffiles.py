@@ -59,6 +59,8 @@ class Order:
     restore: bool = False
     """The original comes back; with ``keep_edits`` ``data`` takes its place."""
     keep_edits: bool = False
+    aside: bool = False
+    """The file as seen is kept beside the new one, under a name of its own."""
 
 
 _FILE = TypeAdapter(ConfFile)
@@ -80,6 +82,8 @@ class ConfFiles:
         self._expect: dict[int, str | None] = {}
         self.backups: dict[int, str] = {}
         """Paths of what the files were before the first push, by node_rank; "" where there was none."""
+        self.asides: dict[int, str] = {}
+        """Paths of what they were before this change, where that is kept; "" where it is not."""
         self.shared: dict[int, int] = {}
         """Nodes whose file is that of another node, by node_rank: one home, or one machine."""
         self.staged: set[int] = set()
@@ -101,6 +105,7 @@ class ConfFiles:
         def question(rank: int, session: Session) -> dict[str, Any]:
             order = orders[rank]
             what: dict[str, Any] = {"expect": order.expect, "push_id": self._push_id, "node_rank": rank}
+            what["aside"] = order.aside
             if order.restore:
                 data = _sent(order.data) if order.keep_edits else None
                 return self._ask(rank, session, "conf_restore", keep_edits=order.keep_edits, data=data, **what)
@@ -119,12 +124,12 @@ class ConfFiles:
                     failed[rank] = answer
                 else:
                     self.staged.add(rank)
-                    self.backups[rank] = answer["backup"]
+                    self.backups[rank], self.asides[rank] = answer["backup"], answer["aside"]
             if any(isinstance(error, NodeRefused) and error.code == "busy" for error in failed.values()):
                 return failed
         for rank, other in self.shared.items():
             if orders[rank] != orders[other]:
-                failed[rank] = self._one_file_for_two(rank, other)
+                failed[rank] = self.one_file_for_two(rank, other)
         return failed
 
     def commit(self) -> dict[int, NcclrunError]:
@@ -182,7 +187,8 @@ class ConfFiles:
     def _is_ours(self, refused: NodeRefused) -> bool:
         return refused.code == "busy" and refused.details.get("push_id") == self._push_id
 
-    def _one_file_for_two(self, rank: int, other: int) -> PlanError:
+    def one_file_for_two(self, rank: int, other: int) -> PlanError:
+        """What is said of two nodes with one file that need different settings in it."""
         one, two = self._nodes[other].node.name, self._nodes[rank].node.name
         return PlanError(
             f"{one} and {two} share one file, and need different settings in it",

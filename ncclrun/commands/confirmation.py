@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
-from ncclrun.commands.findings import Finding
+from ncclrun.commands.findings import Finding, with_against
 from ncclrun.commands.nodesettings import Settings, answer_told, ask_nccl, delivery_problems, values_of
 from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Survey
 from ncclrun.diagnosis.names import name_problems, proxy_problem
-from ncclrun.diagnosis.ncclsays import DIFFERS, Asked, judge, problems
+from ncclrun.diagnosis.ncclsays import Asked, judge, problems
 from ncclrun.diagnosis.paths import End, path_problems
 from ncclrun.diagnosis.settings import NodeValues, disagreements
 from ncclrun.diagnosis.settings import problems as setting_problems
@@ -88,19 +88,11 @@ class Confirmation:
         asked = sorted(self._asked.items())
         for (at, _), against in zip(asked, problems([one for _, one in asked]), strict=True):
             if against is not None:
-                self._told_once(at, against)
-                self._find(at, against)
+                self._findings = with_against(self._findings, self._survey.ranks[at], against)
         return tuple(sorted(self._findings, key=lambda finding: finding.node_rank))
 
     def _find(self, at: int, problem: Problem) -> None:
         self._findings.append(Finding(self._survey.ranks[at], problem))
-
-    def _told_once(self, at: int, against: Problem) -> None:
-        """What leads NCCL elsewhere on a node is told as that alone, and not as something that is hidden, too."""
-        rank = self._survey.ranks[at]
-        if against.code in DIFFERS:
-            kept = [one for one in self._findings if (one.node_rank, one.problem.code) != (rank, "conf_hidden")]
-            self._findings = kept
 
     # --- what fits through
 

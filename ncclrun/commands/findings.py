@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ncclrun.diagnosis.ncclsays import repeats
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
 from ncclrun.model.events import Event, Problem, Refused, Warn
@@ -26,6 +27,12 @@ def problem_of(error: NcclrunError) -> Problem:
     elif isinstance(error, NodeRefused):
         code = error.code
     return Problem(code=code, message=error.message, fix=error.fix)
+
+
+def with_against(findings: Sequence[Finding], node_rank: int, against: Problem) -> list[Finding]:
+    """The findings with what leads NCCL elsewhere on a node, and without warnings that say the same of it."""
+    kept = [one for one in findings if one.node_rank != node_rank or not repeats(one.problem, against)]
+    return [*kept, Finding(node_rank, against)]
 
 
 def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterator[Event]:

@@ -20,8 +20,8 @@ from ncclrun.model.settings import ConfFile, ConfRole
 from ncclrun.nccl.conf import homes, in_force
 from ncclrun.nccl.conf import parse as parse_conf
 from ncclrun.nccl.lines import bootstrap_line
-from ncclrun.nccl.version import NEWEST, parse
-from ncclrun.planning.delivery import Delivered, hidden, missing, refusals
+from ncclrun.nccl.version import NEWEST, Version, parse
+from ncclrun.planning.delivery import Delivered, edited, hidden, missing, refusals
 from ncclrun.planning.planner import as_sent
 from ncclrun.planning.shown import run_settings
 from ncclrun.transport.fleet import for_all
@@ -88,7 +88,10 @@ def _lacks(one: Participant, delivered: Delivered, file: ConfFile, cluster: str)
         return Problem(code="conf_unreadable", message=f"{file.path} can't be read: {file.error}", fix=user)
     version = parse(one.facts.python.nccl) or NEWEST
     holds = {setting.name: setting.value for setting in in_force(parse_conf(file.data, version))}
-    return missing(delivered.file, holds, file.path, cluster)
+    lacks = missing(delivered.file, holds, file.path, cluster)
+    # A push would be refused, where somebody edited what the last one wrote.
+    by_hand = lacks and edited(delivered.file, file.data, file.path, one.node.name, cluster)
+    return by_hand or lacks
 
 
 def ask_nccl(one: Participant, settings: Settings) -> NcclAnswer:
@@ -126,15 +129,18 @@ def answer_told(one: Participant, agrees: bool | None, answer: NcclAnswer) -> Nc
     return NcclSays(node=one.node.name, node_rank=one.node_rank, agrees=agrees, answer=shown)
 
 
-def values_of(one: Participant, settings: Settings, answer: NcclAnswer) -> NodeValues:
-    """What NCCL goes by on a node with these settings, as far as its answer and the node's facts tell."""
+def values_of(one: Participant, settings: Settings, answer: NcclAnswer, version: Version | None = None) -> NodeValues:
+    """What NCCL goes by on a node with these settings, as far as its answer and the node's facts tell.
+
+    ``version`` is taken for the node's own where it is given.
+    """
     node = one.facts.settings
     if answer.conf_files:  # NCCL_CONF_FILE may be one of ours
         node = replace(node, conf_files=answer.conf_files)
-    version = parse(answer.version or one.facts.python.nccl)
-    # Until it is delivered it is asked for in the environment.
-    filed = () if settings.refused else run_settings(settings.file)
-    return node_values(one.node.name, run_settings(settings.environment), node, version, filed)
+    judged = version or parse(answer.version or one.facts.python.nccl)
+    # Until it is delivered a run asks for it in the environment.
+    filed = run_settings(variable for variable in settings.file if variable not in settings.environment)
+    return node_values(one.node.name, run_settings(settings.environment), node, judged, filed)
 
 
 def delivery_problems(settings: Settings, values: NodeValues) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ncclrun.commands.confchange import Change, Told, Wanted, exit_code_of
 from ncclrun.commands.conffiles import Look, Order
-from ncclrun.commands.findings import Finding, findings_told, problem_of
+from ncclrun.commands.findings import Finding, findings_told, problem_of, with_against
 from ncclrun.commands.nodesettings import Settings, answer_told, ask_all, delivery_problems, values_of
 from ncclrun.commands.settling import told, variables_of, with_rdma
 from ncclrun.commands.survey import Participant, Survey
@@ -23,7 +23,7 @@ from ncclrun.nccl.conf import homes
 from ncclrun.nccl.effective import effective, file_layer
 from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.nccl.version import parse as parse_version
-from ncclrun.planning.delivery import Delivered, pairs, refusals, split, stays
+from ncclrun.planning.delivery import Delivered, pairs, refusals, split, stays, taken_out
 from ncclrun.planning.shown import masked
 
 BOTH_HOMES = {"home", "passwd_home"}
@@ -84,6 +84,10 @@ class Push(Change):
         refused = {finding.node_rank for finding in found}
         if (warning := stays(self._delivered[ones[0].node_rank])) is not None:
             found.append(Finding(ones[0].node_rank, warning))
+        names = {v.name for delivered in self._delivered.values() for v in delivered.file} | set(self._cluster.nccl.env)
+        for one in ones:
+            if (warning := taken_out(self._delivered[one.node_rank], names)) is not None:
+                found.append(Finding(one.node_rank, warning))
         yield from findings_told(self._cluster.nodes, found)
         return refused
 
@@ -171,7 +175,7 @@ class Push(Change):
             values = values_of(ones[rank], settings[rank], answer)
             found += [Finding(rank, _grave(problem)) for problem in delivery_problems(settings[rank], values)]
         for rank, problem in zip(sorted(asked), against_the_plan([asked[r] for r in sorted(asked)]), strict=True):
-            found += [Finding(rank, problem)] if problem is not None else []
+            found = with_against(found, rank, problem) if problem is not None else found
         yield from findings_told(self._cluster.nodes, sorted(found, key=lambda one: one.node_rank))
         return {finding.node_rank for finding in found if finding.problem.level == "error"}
 
@@ -183,7 +187,7 @@ class Push(Change):
             path=wanted.look.file.path,
             changed=wanted.changed,
             backup=backup,
-            aside=self._files.asides.get(rank, ""),
+            aside=self._files.asides.get(self._files.shared.get(rank, rank), ""),
             undo=self.command("restore"),
         )
 

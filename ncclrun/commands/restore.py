@@ -18,10 +18,12 @@ from ncclrun.transport.base import Transport
 class Restore(Change):
     """Brings back what every node's conf file was before the first push: bytes, mode, owner, times.
 
-    ``keep_edits``: where somebody has edited it since, our block alone is taken out.
+    ``keep_edits``: where somebody has edited it since, our block alone is taken out. ``discard_edits``: also where that
+    was edited itself.
     """
 
-    nothing_to_do = "nothing was ever pushed there, or it was undone already"
+    verb = "restore"
+    nothing_to_do = "nothing was found that could be undone"
 
     def __init__(
         self,
@@ -32,8 +34,9 @@ class Restore(Change):
         deliver: Lasting,
         *,
         keep_edits: bool = False,
+        discard_edits: bool = False,
     ) -> None:
-        super().__init__(cluster, transport, control, environ, deliver)
+        super().__init__(cluster, transport, control, environ, deliver, discard_edits=discard_edits)
         self._keep_edits = keep_edits
 
     def _plan(self) -> Generator[Event, None, set[int]]:
@@ -71,15 +74,19 @@ class Restore(Change):
         if look.refused is not None:
             raise look.refused
         seen = look.file.sha256 or None
+        edits_are_no_matter = self._keep_edits or self._discard_edits
         by_block = look.state == "none" or (
-            self._keep_edits and (look.state == "edited" or (look.state == "ours" and not look.restorable))
+            edits_are_no_matter and (look.state == "edited" or (look.state == "ours" and not look.restorable))
         )
         if by_block:
-            rest = None if look.data is None else block.take(look.data, where)
+            rest, is_edited = (None, False) if look.data is None else self._rest(look, where)
             # What holds our lines alone was made by us, as far as anybody knows.
             is_ours = not rest and look.restores is None
-            return Order(expect=seen, data=None if is_ours else rest, restore=True, keep_edits=True)
+            data = None if is_ours else rest
+            return Order(expect=seen, data=data, restore=True, keep_edits=True, aside=is_edited)
         if look.state == "edited":
+            if block.edited(look.data or b""):
+                self._rest(look, where)  # with the words for that: to keep these edits can't be meant
             raise self._edited(look)
         if look.state == "ours" and not look.restorable:
             raise self._gone(look)
@@ -111,12 +118,13 @@ class Restore(Change):
             changed=wanted.changed,
             removed=wanted.order.data is None,
             edits_kept=wanted.order.keep_edits,
+            aside=self._files.asides.get(self._files.shared.get(rank, rank), ""),
         )
 
     def _summary(self) -> str:
         if any(wanted.order.keep_edits for wanted in self._wanted.values()):
-            return "nothing of the pushes is left in the conf files"
-        return "the conf files are as they were before the first push"
+            return "what was edited since stays; our lines are out"
+        return "all conf files are brought back"
 
 
 def _is_nothing(look: Look) -> bool:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ncclrun.commands.control import Control
-from ncclrun.commands.findings import Finding, findings_told, problem_of
-from ncclrun.commands.nodesettings import Settings, ask_all, delivery_problems, values_of
-from ncclrun.commands.settling import settings_for, told, variables_of, with_rdma
-from ncclrun.commands.survey import Participant, Survey
+from ncclrun.commands.findings import Finding, findings_told
+from ncclrun.commands.standing import Standing, standings
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues, across, findings
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.effective import Effective
-from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, PlanError
-from ncclrun.model.events import Ended, Event, Warn
-from ncclrun.model.plan import Endpoint
+from ncclrun.model.errors import EXIT_UNREACHABLE
+from ncclrun.model.events import Ended, Event
 from ncclrun.model.secrets import finding_shown
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen
 from ncclrun.nccl.catalogue.names import KNOWN
@@ -33,52 +30,23 @@ def show_nccl(
     began = time.monotonic()
     with Visit(cluster, transport, control) as visit:
         yield from visit.events()
-        ones = visit.participants
-        settings = yield from _settings(ones, control, cluster, environ)
-        values: dict[int, NodeValues] = {}
-        found: list[Finding] = []
-        for at, answer in ask_all(dict(enumerate(zip(ones, settings, strict=True))), control):
-            if isinstance(answer, NcclrunError):
-                visit.lost[ones[at].node_rank] = problem_of(answer)
-                continue
-            values[at] = values_of(ones[at], settings[at], answer)
-            problems = delivery_problems(settings[at], values[at])
-            found += [Finding(ones[at].node_rank, problem) for problem in problems]
-        seen = [(ones[at], settings[at], values[at]) for at in sorted(values)]
-        yield from (_seen(*one, defaults=defaults) for one in seen)
-        yield from _judged([node for _, _, node in seen])
+        seen = yield from standings(visit, control, cluster, environ)
+        yield from (_seen(one, defaults=defaults) for one in seen)
+        yield from _judged([one.values for one in seen])
+        found = [Finding(one.one.node_rank, problem) for one in seen for problem in one.problems]
         lost = [Finding(rank, problem) for rank, problem in visit.lost.items() if rank in visit.connected]
         yield from findings_told(cluster.nodes, sorted([*found, *lost], key=lambda one: one.node_rank))
         names = ", ".join(cluster.nodes[rank].name for rank in sorted(visit.lost))
     yield Ended(
         run_id="",
         exit_code=EXIT_UNREACHABLE if names else 0,
-        reason=f"no answer from {names}" if names else "these settings count",
+        reason=f"no answer from {names}" if names else "the settings were read",
         seconds=time.monotonic() - began,
     )
 
 
-def _settings(
-    ones: Sequence[Participant], control: Control, cluster: ClusterSpec, environ: Mapping[str, str]
-) -> Generator[Event, None, list[Settings]]:
-    """As a run would set them; where no network joins the nodes, without what the network choice would add."""
-    endpoints: Sequence[Endpoint | None] = [None] * len(ones)
-    survey = Survey(ones, control)
-    try:
-        # One node of several would take its loopback.
-        if len(ones) > 1 or len(cluster.nodes) == 1:
-            choice = yield from survey.choose()
-            variables = [variables_of(cluster, one, e, environ) for one, e in zip(ones, choice.endpoints, strict=True)]
-            endpoints, notes = with_rdma(ones, choice.endpoints, variables)
-            yield from told(ones, endpoints, (*choice.notes, *notes))
-    except PlanError as error:
-        yield Warn(text=f"what the network choice would set is left out, for {error.message}", fix=error.fix)
-    finally:
-        survey.close()
-    return [settings_for(cluster, one, e, environ) for one, e in zip(ones, endpoints, strict=True)]
-
-
-def _seen(one: Participant, settings: Settings, values: NodeValues, *, defaults: bool) -> SettingsSeen:
+def _seen(standing: Standing, *, defaults: bool) -> SettingsSeen:
+    one, settings, values = standing.one, standing.settings, standing.values
     known = [*values.values.values(), *(_defaults(values) if defaults else ())]
     return SettingsSeen(
         node=one.node.name,

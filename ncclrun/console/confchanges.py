@@ -68,7 +68,9 @@ def changes_notes(changes: Sequence[Change]) -> list[Note]:
         groups.setdefault(_done(change), []).append(change.node)
     total = len({change.node for change in changes})
     good = not any(isinstance(change, ConfRolledBack) for change in changes)
-    return [Note("good" if good else "info", done.replace("\0", on_nodes(on, total))) for done, on in groups.items()]
+    notes = [Note("good" if good else "info", done.replace("\0", on_nodes(on, total))) for done, on in groups.items()]
+    undo = dict.fromkeys(change.undo for change in changes if isinstance(change, ConfPushed) and change.undo)
+    return [*notes, *(Note("fix", f"to undo it:  {command}") for command in undo)]
 
 
 def _done(change: Change) -> str:
@@ -78,14 +80,18 @@ def _done(change: Change) -> str:
     if not change.changed:
         return f"{change.path} \0 is as it should be already, and is left so"
     if isinstance(change, ConfRestored):
-        return f"{change.path} \0 {_restored(change)}"
+        return f"{change.path} \0 {_restored(change)}{_aside(change)}"
     backup = f" (what it was before: {change.backup})" if change.backup else ""
-    return f"{change.path} \0 holds the settings{backup}"
+    return f"{change.path} \0 holds the settings{backup}{_aside(change)}"
+
+
+def _aside(change: ConfPushed | ConfRestored) -> str:
+    return f"; with the edits in our block it is kept as {change.aside}" if change.aside else ""
 
 
 def _restored(change: ConfRestored) -> str:
     if change.removed:
         return f"is gone, as {'there is nothing else in it' if change.edits_kept else 'there was none before'}"
     if change.edits_kept:
-        return "has lost the pushed lines alone"
+        return "is without our lines; what was edited since stays"
     return "is what it was before the first push, to the byte"

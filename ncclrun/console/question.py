@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import termios
 
 from ncclrun.console.output import Output
 from ncclrun.model.errors import UsageError
@@ -15,6 +16,8 @@ def confirm(question: str, out: Output, *, nothing: str, first: str) -> None:
     """
     if not sys.stdin.isatty():
         raise UsageError(f"{nothing}: this is no terminal to ask at", fix=f"{first}, then the same command with --yes")
+    # What was typed before the question could be read is no answer to it.
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     out.write(f"{question} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError(nothing)

@@ -13,10 +13,10 @@ from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.model.secrets import value_shown
 from ncclrun.model.settings import Mention
 from ncclrun.model.words import listed
-from ncclrun.nccl.conf import in_force, parse, read_files
+from ncclrun.nccl.conf import homes, in_force, parse, read_files
 from ncclrun.nccl.effective import login_setting
 from ncclrun.nccl.lines import setting_line
-from ncclrun.nccl.version import NEWEST
+from ncclrun.nccl.version import NEWEST, Version
 from ncclrun.nccl.version import parse as parse_version
 
 LOGIN_FILES = "~/.bashrc ~/.profile ~/.bash_profile /etc/environment /etc/profile.d/*"
@@ -24,6 +24,7 @@ NODE = "{node}"
 DIFFERS = ("nccl_differs", "nccl_no_interface")
 """Codes of problems that tell what NCCL takes in place of the plan's."""
 # With NCCL_COMM_ID NCCL looks for an interface in that subnet and does not read the other two.
+CONF_VARIABLE = "NCCL_CONF_FILE"
 DECIDING = ("NCCL_COMM_ID", "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY")
 
 
@@ -115,6 +116,12 @@ def _against(asked: Sequence[Asked]) -> Problem:
     if setting is not None:
         decided = f"{setting.name}={setting.shown} from {setting.source} decides it{_hint(setting)}"
         return Problem(code=code, message=f"{message}: {decided}", fix=setting.fix.replace(NODE, names))
+    if unread := _in_the_other_home(answer):
+        return Problem(
+            code=code,
+            message=f"{message}: {unread}, which has the settings, is not read by it",
+            fix="put them where it looks:  ncclrun nccl push CLUSTER",
+        )
     return Problem(
         code=code,
         message=f"{message}, though no setting is known that makes it do so",
@@ -128,6 +135,15 @@ def _deciding(asked: Asked) -> Cause | None:
     """The setting that leads away from the plan; None if none is known."""
     settings = _settings(asked)
     return next((one for one in settings if _decides(one, asked.endpoint, asked.answer)), None)
+
+
+def repeats(told: Problem, against: Problem) -> bool:
+    """Whether a warning on a setting that is hidden, or not read, tells what leads NCCL elsewhere as well."""
+    if against.code not in DIFFERS:
+        return False
+    if told.code == "conf_unread":
+        return f" {CONF_VARIABLE}=" in against.message or "is not read by it" in against.message
+    return told.code == "conf_hidden" and f" {told.message.partition('=')[0]}=" in against.message
 
 
 def _silent(node_name: str, answer: NcclAnswer) -> Problem:
@@ -176,6 +192,8 @@ def _decides(setting: Cause, endpoint: Endpoint, answer: NcclAnswer) -> bool:
 def _hint(setting: Cause) -> str:
     if not setting.value:
         return " (empty, it counts as not set and takes the place of the plan's)"
+    if setting.name == CONF_VARIABLE:
+        return " (NCCL reads that file alone in place of ~/.nccl.conf, also where it is not there)"
     if setting.name == "NCCL_SOCKET_IFNAME" and re.search(r"[\s#\"'*]", setting.value):
         return " (NCCL takes the value as it stands: blanks, quotes, comments and stars belong to the name)"
     return ""
@@ -196,11 +214,31 @@ def _settings(asked: Asked) -> Iterator[Cause]:
             yield Cause(name, value, value, path, f"take the line {name}={value} out of {path} on {NODE}")
         elif name in said or (name == "NCCL_COMM_ID" and _wants_subnet(answer)):
             yield _from_login(name, said.get(name, "…"), asked.mentions)
+    if "NCCL_SOCKET_IFNAME" not in planned and not any(_filed(answer, "NCCL_SOCKET_IFNAME")):
+        # The plan has it in a file that is not read.
+        named = next((file for file in read_files(answer.conf_files, _version(answer)) if "named" in file.roles), None)
+        if named is not None and CONF_VARIABLE in planned:
+            yield _from_plan(planned[CONF_VARIABLE])
+        elif named is not None:
+            yield _from_login(CONF_VARIABLE, named.path, asked.mentions)
+
+
+def _version(answer: NcclAnswer) -> Version:
+    return parse_version(answer.version) or NEWEST
+
+
+def _in_the_other_home(answer: NcclAnswer) -> str:
+    """The .nccl.conf that names an interface in the one of two homes where this NCCL does not look; "" for none."""
+    version = _version(answer)
+    read = read_files(answer.conf_files, version)
+    homely = [file for file in answer.conf_files if homes(version)[1] in file.roles and file not in read]
+    named = [file.path for file in homely for one in parse(file.data, version) if one.name == "NCCL_SOCKET_IFNAME"]
+    return named[0] if named and not any(_filed(answer, "NCCL_SOCKET_IFNAME")) else ""
 
 
 def _filed(answer: NcclAnswer, name: str) -> Iterator[tuple[str, str]]:
     """The conf files that this NCCL reads and that set a variable, the deciding one first: path and value."""
-    version = parse_version(answer.version) or NEWEST
+    version = _version(answer)
     for file in read_files(answer.conf_files, version):
         yield from ((file.path, one.value) for one in in_force(parse(file.data, version)) if one.name == name)
 

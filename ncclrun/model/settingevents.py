@@ -70,7 +70,11 @@ class ConfCompared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfPushed:
-    """A node's conf file holds the settings; ``backup`` is what it was before them, "" where there was none."""
+    """A node's conf file holds the settings; ``backup`` is what it was before them, "" where there was none.
+
+    ``aside``: where the file is kept whose block somebody had edited, "" where nobody had. ``undo``: the command that
+    takes the settings out again.
+    """
 
     event: ClassVar[str] = "conf_pushed"
     node: str
@@ -78,13 +82,16 @@ class ConfPushed:
     path: str
     changed: bool
     backup: str = ""
+    aside: str = ""
+    undo: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfRestored:
     """A node's conf file is what it was before the first push; ``removed``: there was none, and there is none now.
 
-    ``edits_kept``: somebody has edited it since, and only the lines of the push were taken out.
+    ``edits_kept``: only the lines of the push were taken out, and what somebody has edited since stays. ``aside``:
+    where the file is kept whose block somebody had edited, "" where nobody had.
     """
 
     event: ClassVar[str] = "conf_restored"
@@ -94,6 +101,7 @@ class ConfRestored:
     changed: bool
     removed: bool = False
     edits_kept: bool = False
+    aside: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Sequence
 
 from ncclrun.model.errors import PlanError
+from ncclrun.model.secrets import text_shown
 from ncclrun.nccl.conf import LONGEST
 from ncclrun.nccl.patterns import NAME
 
@@ -20,6 +22,7 @@ _END = b"# <<< ncclrun <<<"
 _MARK = re.compile(rb"[^=\w]*[<>]{3} ncclrun")
 """Also what is left of a mark that somebody has touched."""
 _NAME = re.compile(NAME)
+NOT_AS_IT_WAS = "the block of lines that ncclrun wrote there is not as it was"
 
 
 def put(rest: bytes, settings: Sequence[tuple[str, str]], notes: Sequence[str] = PUSHED) -> bytes:
@@ -34,20 +37,50 @@ def put(rest: bytes, settings: Sequence[tuple[str, str]], notes: Sequence[str] =
     return b"# >>> ncclrun %s >>>\n%s%s\n%s" % (_digest(body), body, _END, rest)
 
 
-def take(data: bytes, where: str) -> bytes:
+def take(data: bytes, where: str, *, discard: bool = False) -> bytes:
     """The file without our block, byte for byte; all of it where there is none.
 
     ``where`` names the file in the PlanError that is raised where the block is not as it was written, or another one is
-    there: what somebody else has written would be lost.
+    there: what somebody else has written would be lost. With ``discard`` that is meant, as far as the block's marks are
+    whole: what stands outside them is never lost.
     """
-    if changed := edited(data):
-        raise PlanError(
-            f"{where}: the block of lines that ncclrun wrote there is not as it was: {changed}",
-            fix=f"in {where} move what you want to keep below the block, then delete all of it, with its marks"
-            " (# >>> ncclrun … to # <<< ncclrun <<<), and try again",
-        )
+    changed = edited(data)
+    if changed and not (discard and is_whole(data)):
+        raise PlanError(f"{where}: {NOT_AS_IT_WAS}: {changed}", fix=by_hand(where))
     block = _block(data)
     return data if block is None else block[1]
+
+
+def by_hand(where: str) -> str:
+    """What is left to do where the marks of our block are not whole."""
+    return (
+        f"in {where} move what you want to keep below the block, then delete all of it, with its marks"
+        " (# >>> ncclrun … to # <<< ncclrun <<<), and try again"
+    )
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether one block stands at the top, with both its marks, whatever is between them."""
+    marks = [line for line in data.split(b"\n") if _MARK.match(line)]
+    return _block(data) is not None and len(marks) == 2
+
+
+def difference(data: bytes, settings: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The lines of a whole block that are not as they would be with these settings: ``-`` as written, ``+`` as it is.
+
+    Where another setting is wanted by now than was written, that is among them: what was written is not kept.
+    """
+    wanted, found = _block(put(b"", settings)), _block(data)
+    if wanted is None or found is None:
+        return ()
+    before, after = (block[0].decode("utf-8", "backslashreplace").split("\n") for block in (wanted, found))
+    return tuple(text_shown(line) for line in difflib.ndiff(before, after) if line[:1] in "-+")
+
+
+def end(data: bytes) -> int:
+    """The number of the line that ends our block at the top of the file; 0 where there is none with both its marks."""
+    block = _block(data)
+    return 0 if block is None else block[0].count(b"\n") + 2
 
 
 def settings(data: bytes) -> tuple[tuple[str, str], ...] | None:

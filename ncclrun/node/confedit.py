@@ -42,6 +42,8 @@ class Order:
     """What is somebody else's in the file that the controller saw."""
     mode: int | None = None
     keep_edits: bool = False
+    aside: bool = False
+    """Keeps the file as it is now beside it, under a name of its own."""
 
 
 @dataclass
@@ -56,6 +58,8 @@ class Staged:
     unchanged: bool = False
     backup: str = ""
     """Path of what the file was before the first push."""
+    aside: str = ""
+    """Path of what it was before this order, if that is to be kept."""
     committed: bool = False
     made: list[Path] = field(default_factory=list)
     """What a rollback removes."""
@@ -90,7 +94,7 @@ class Edit:
                 self._record(order, staged)
                 if order.data is not None:
                     write(self._kept.new, order.data, seen.mode if order.mode is None else order.mode, seen.status)
-                self._hold(staged)
+                self._hold(staged, aside=order.aside)
         return self._answer()
 
     def restore(self, order: Order) -> dict[str, Any]:
@@ -113,7 +117,7 @@ class Edit:
                     write(self._kept.new, order.data, seen.mode, seen.status)
                 elif record is not None and not order.keep_edits and self._kept.original(record) is not None:
                     keep(self._kept.backup(record["original"]["sha256"]), self._kept.new)
-                self._hold(staged)
+                self._hold(staged, aside=order.aside)
         return self._answer()
 
     @contextlib.contextmanager
@@ -141,15 +145,22 @@ class Edit:
             message = f"{self._kept.file} was changed since it was looked at"
             raise Refusal("changed", message, "run the command again: it shows what is there now", _now(seen))
 
-    def _hold(self, staged: Staged) -> None:
+    def _hold(self, staged: Staged, *, aside: bool) -> None:
         if staged.seen.data is not None:
             keep(self._kept.file, self._kept.old)
+        if aside and staged.seen.data is not None and staged.seen.sha256 is not None:
+            path = self._kept.aside(staged.seen.sha256)
+            staged.aside = str(path)
+            remove(path)  # of that very file it may be there since the last time, or half of it
+            staged.made.append(path)
+            write(path, staged.seen.data, staged.seen.mode, staged.seen.status)
         self._kept.sync()
 
     def _answer(self) -> dict[str, Any]:
         assert self._staged is not None
         staged = self._staged
         about = {"unchanged": staged.unchanged, "sha256": staged.sha256, "backup": staged.backup}
+        about["aside"] = staged.aside
         return {"path": str(self._kept.file), **about}
 
     # --- the original

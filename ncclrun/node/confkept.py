@@ -131,6 +131,10 @@ class Kept:
         """All originals that are kept."""
         return list(self.directory.glob(self._stem + "-????????"))
 
+    def aside(self, sha256: str) -> Path:
+        """Where a file with edits that are to be discarded is kept; for good, unlike the originals."""
+        return self._beside(f"-edited-{sha256[:8]}")
+
     def read_record(self) -> dict[str, Any] | None:
         """The record; None without one. Refuses one that is damaged with `bad_record`. Raises OSError."""
         try:

@@ -53,6 +53,7 @@ def order(request: dict[str, Any]) -> Order:
         original=_bytes(request, "original"),
         mode=mode,
         keep_edits=bool(request.get("keep_edits")),
+        aside=bool(request.get("aside")),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -182,15 +181,20 @@ def _look(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     path, roles, root = _which(request)
 
     def work() -> dict[str, Any]:
-        answer = confedit.look(path, roles, 0 if root else None)
-        closed = answer["file"]["error"] == os.strerror(errno.EACCES)
-        if root and (closed or (answer["record"] is not None and answer["restores"] is None)):
+        if not root:
+            return confedit.look(path, roles)
+        try:
             child = Child(path, root=True)
             try:
                 return child.ask({"do": "look", "roles": roles}, first=True)
             finally:
                 child.close()
-        return answer
+        except Refusal as refusal:
+            if refusal.code != "no_sudo":
+                raise
+            # Who can't change the file may look at it all the same, and learns now what a change would meet.
+            answer = confedit.look(path, roles, 0)
+            return {**answer, "refused": answer["refused"] or refusal.as_json()}
 
     server.tasks.spawn(work, reply, SECONDS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ncclrun.model.cluster import Deliver
 from ncclrun.model.effective import Effective
@@ -127,6 +127,21 @@ def _unfit_to_last(deliver: Deliver, variable: Variable) -> str:
     return ""
 
 
+def taken_out(delivered: Delivered, names: Collection[str]) -> Problem | None:
+    """A warning for `nccl push` on what others have in the file (``names``) and this node's own `env` keeps out."""
+    others = [one for one in delivered.environment if one.name in names and one.origin not in FILED]
+    out = [one.name for one in others if _goes_into_a_file(replace(one, origin="nccl.env"))]
+    if not out:
+        return None
+    return Problem(
+        code="conf_left_out",
+        level="warning",
+        message=f"{listed(out)} is not put into its conf file, since launch.env, or the node's own env, has it:"
+        " it stays in the environment of runs",
+        fix=f"for the file, too: write {listed(out)} to nccl.env alone",
+    )
+
+
 def stays(delivered: Delivered) -> Problem | None:
     """A warning for `nccl push` on what of `nccl.env` can't stand in a conf file; None where all can."""
     names = [variable.name for variable in delivered.environment if variable.origin == "nccl.env"]
@@ -158,6 +173,24 @@ def missing(file: Sequence[Variable], holds: Mapping[str, str] | None, path: str
         words = [f"{_line(v, there[v.name])}, not {value_shown(v.name, v.value, v.secret)}" for v in differing]
         code, message = "conf_differs", f"{path} has other settings than the plan: {listed(words)}"
     return Problem(code=code, message=message, fix=f"ncclrun nccl push {cluster}")
+
+
+def edited(file: Sequence[Variable], data: bytes, path: str, node: str, cluster: str) -> Problem | None:
+    """The problem where somebody changed our block in a node's file of these bytes; None where nobody did.
+
+    A push would be refused for that. ``cluster`` as for `missing`.
+    """
+    changed = block.edited(data)
+    if not changed:
+        return None
+    where = f"{path} on {node}"
+    lines = block.difference(data, pairs(file))
+    fix = f"ncclrun nccl push {cluster} --discard-edits   (the file as it is now is kept beside it)"
+    return Problem(
+        code="conf_edited",
+        message="\n  ".join([f"{where}: {block.NOT_AS_IT_WAS}: {changed}", *lines]),
+        fix=fix if block.is_whole(data) else block.by_hand(where),
+    )
 
 
 def hidden(file: Sequence[Variable], found: Mapping[str, Effective], path: str) -> tuple[Problem, ...]:

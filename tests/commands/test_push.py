@@ -11,7 +11,7 @@ from ncclrun.commands.confchange import Change
 from ncclrun.commands.control import Control
 from ncclrun.commands.push import Push
 from ncclrun.commands.restore import Restore
-from ncclrun.model.cluster import Deliver, Nccl
+from ncclrun.model.cluster import Deliver, Launch, Nccl
 from ncclrun.model.errors import NodeRefused
 from ncclrun.model.events import Ended, Event, Refused, Warn
 from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfPushed, ConfRestored, ConfRolledBack
@@ -113,7 +113,8 @@ def test_where_a_node_has_two_homes_the_nccl_that_answers_decides(net: FakeNet) 
 
 @pytest.mark.parametrize(("deliver", "to"), [("env", " --to user"), ("user", "")])
 def test_what_is_to_be_typed_next_means_the_same_file(net: FakeNet, deliver: Deliver, to: str) -> None:
-    assert end(done(net, deliver=deliver))[1].endswith(f"ncclrun nccl restore cluster.yaml{to}")
+    undo = {event.undo for event in done(net, deliver=deliver) if isinstance(event, ConfPushed)}
+    assert undo == {f"ncclrun nccl restore cluster.yaml{to}"}
 
 
 def test_a_file_that_may_not_be_changed_is_told_before_anything_is_staged(net: FakeNet) -> None:
@@ -136,12 +137,12 @@ def test_a_restore_that_keeps_edits_does_not_say_that_the_file_is_as_it_was(net:
     events = done(net, Restore, keep_edits=True)
     assert [(e.node, e.edits_kept) for e in events if isinstance(e, ConfRestored) and e.changed] == [("b", True)]
     assert net.confs[1].data == b"NCCL_DEBUG=INFO\n"
-    assert "first push" not in end(events)[1]
+    assert end(events) == (0, "what was edited since stays; our lines are out")
 
 
 def test_nodes_without_anything_to_restore_are_counted_as_they_should_be(net: FakeNet) -> None:
     events = done(net, Restore)
-    assert end(events) == (0, "nothing was ever pushed there, or it was undone already")
+    assert end(events) == (0, "nothing was found that could be undone")
     assert [event.unchanged for event in events if isinstance(event, ConfCompared)] == [("a", "b", "c")]
 
 
@@ -150,3 +151,76 @@ def test_a_restore_looks_in_the_other_of_two_homes_too(net: FakeNet) -> None:
     done(net, Restore)
     assert [request["home"] for request in net.asked("a", "conf_look")] == ["passwd_home", "home"]
     assert [request["home"] for request in net.asked("b", "conf_look")] == ["passwd_home"]
+
+
+def by_hand(net: FakeNet) -> bytes:
+    """A pushed file of b, of which somebody changed a line of the block; returns what stands below that."""
+    done(net)
+    rest = b"NCCL_IB_TC=3\n"
+    net.confs[1].data = (net.confs[1].data or b"").replace(b"=AF_INET\n", b"=AF_INET6\n") + rest
+    net.confs[1].more = {"state": "edited"}
+    return rest
+
+
+class TestABlockEditedByHand:
+    def test_is_left_and_the_line_and_the_command_are_told(self, net: FakeNet) -> None:
+        by_hand(net)
+        events = done(net)
+        (refused,) = [event for event in events if isinstance(event, Refused)]
+        assert refused.message.splitlines()[1:] == ["  - NCCL_SOCKET_FAMILY=AF_INET", "  + NCCL_SOCKET_FAMILY=AF_INET6"]
+        assert refused.fix.startswith("ncclrun nccl push cluster.yaml --to user --discard-edits ")
+        assert not [event for event in events if isinstance(event, ConfDiff)], "none of that will happen"
+
+    def test_is_replaced_where_that_is_meant_and_the_file_is_kept(self, net: FakeNet) -> None:
+        rest = by_hand(net)
+        events = done(net, discard_edits=True)
+        assert end(events)[0] == 0
+        assert block.edited(net.confs[1].data or b"") == ""
+        assert (net.confs[1].data or b"").endswith(b"=AF_INET\nNCCL_SOCKET_IFNAME==e0\n# <<< ncclrun <<<\n" + rest)
+        assert {e.node: e.aside for e in events if isinstance(e, ConfPushed)} == {"a": "", "b": "/aside", "c": ""}
+
+    def test_is_no_matter_for_keep_edits_and_restore_says_so_at_once(self, net: FakeNet) -> None:
+        by_hand(net)
+        fixes = {event.fix for event in done(net, Restore) if isinstance(event, Refused) and event.node == "b"}
+        assert {fix.partition("   ")[0] for fix in fixes} == {
+            "ncclrun nccl restore cluster.yaml --to user --discard-edits"
+        }
+
+    def test_is_taken_out_of_the_file_where_that_is_meant(self, net: FakeNet) -> None:
+        rest = by_hand(net)
+        events = done(net, Restore, discard_edits=True)
+        assert net.confs[1].data == rest
+        assert [(e.node, e.aside) for e in events if isinstance(e, ConfRestored) and e.aside] == [("b", "/aside")]
+
+    def test_without_one_of_its_marks_is_for_its_owner_alone(self, net: FakeNet) -> None:
+        by_hand(net)
+        net.confs[1].data = (net.confs[1].data or b"").replace(b"# <<< ncclrun <<<\n", b"")
+        (refused,) = [event for event in done(net, discard_edits=True) if isinstance(event, Refused)]
+        assert "delete all of it" in refused.fix
+
+
+def test_with_nothing_to_change_nccl_is_asked_all_the_same(net: FakeNet) -> None:
+    done(net)
+    before = len(net.asked("c", "nccl"))
+    assert end(done(net)) == (0, "all conf files were found with the settings in them")
+    assert len(net.asked("c", "nccl")) == before + 1
+    net.fakes["c"].replies["nccl"] = {"library": "", "conf_files": []}  # by now it does not read what was pushed
+    assert end(done(net)) == (3, "nothing had to be changed, and NCCL would not do as planned on c")
+
+
+def test_who_has_no_sudo_learns_it_before_the_question(net: FakeNet) -> None:
+    done(net)
+    net.confs[0].more["refused"] = {"code": "no_sudo", "message": "a password", "fix": "x", "details": {}}
+    assert end(done(net))[0] == 0, "where nothing has to be changed it is no matter"
+    net.confs[1].data = b""
+    assert end(done(net)) == (3, "nothing was changed: refused on a")
+
+
+def test_what_a_nodes_own_env_keeps_out_of_its_file_is_told(net: FakeNet) -> None:
+    own = replace(net.nodes[1], launch=Launch(env={"NCCL_DEBUG": "WARN"}))
+    net.nodes = (net.nodes[0], own, net.nodes[2])
+    spec = replace(cluster(*net.nodes), nccl=Nccl(env={"NCCL_DEBUG": "INFO"}))
+    with Push(spec, net.transport, Control(), {}, "user") as change:
+        events = list(change.compare())
+    told = [event.node for event in events if isinstance(event, Warn) and "NCCL_DEBUG is not put" in event.text]
+    assert told == ["b"]

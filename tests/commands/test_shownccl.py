@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ncclrun.commands.control import Control
 from ncclrun.commands.lint import Linted, exit_code
 from ncclrun.commands.lintcluster import lint_cluster
 from ncclrun.commands.shownccl import show_nccl
+from ncclrun.model.cluster import ClusterSpec, Nccl
 from ncclrun.model.errors import HostError
 from ncclrun.model.events import Ended, Event, Warn
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen
 from ncclrun.model.settings import ConfFile, NodeSettings
+from ncclrun.nccl import block
 from tests.commands.fakenet import FakeNet
 from tests.planning.makers import card, cluster
 
@@ -86,6 +90,23 @@ class TestLint:
         assert ("b", "login environment", "word_for_number") in found
         assert exit_code(texts) == 1
 
+    def test_an_interface_that_the_node_does_not_have_is_told_with_those_that_it_has(self) -> None:
+        file = ConfFile("/etc/nccl.conf", ("system",), "NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=eth7  # my card\n")
+        texts = self.linted(net(a=NodeSettings(conf_files=(file,)), b=NodeSettings(login={"GLOO_SOCKET_IFNAME": "f9"})))
+        found = [(text.node, one) for text in texts for one in text.findings if one.id == "no_such_interface"]
+        assert [(node, one.file, one.line, one.fix) for node, one in found] == [
+            ("a", "/etc/nccl.conf", 2, "NCCL_SOCKET_IFNAME=e0"),
+            ("b", "login environment", None, "GLOO_SOCKET_IFNAME=f0"),
+        ]
+        assert "it has e0" in found[0][1].sees
+        assert "eth7" not in "".join(one.fix for text in texts for one in text.findings)
+
+    def test_an_interface_that_it_has_or_a_filter_that_leaves_one_is_no_finding(self) -> None:
+        for value in ("e", "=e0", "^eth7", "e0,f0"):
+            file = ConfFile("/etc/nccl.conf", ("system",), f"NCCL_SOCKET_IFNAME={value}\n")
+            texts = self.linted(net(a=NodeSettings(conf_files=(file,))))
+            assert [one for text in texts for one in text.findings if one.id == "no_such_interface"] == []
+
     def test_right_nodes_have_no_finding(self) -> None:
         texts = self.linted(net(a=NodeSettings(login={"NCCL_DEBUG": "WARN"})))
         assert [one for text in texts for one in text.findings] == []
@@ -96,3 +117,43 @@ class TestLint:
         texts = self.linted(fake)
         assert [(text.node, one.id) for text in texts for one in text.findings] == [("b", "unreachable")]
         assert exit_code(texts) == 255
+
+
+class TestPushedSettings:
+    """With `deliver: user` what the file really holds counts, and what comes before it."""
+
+    PUSHED = block.put(b"", [("NCCL_ALGO", "Tree"), ("NCCL_SOCKET_FAMILY", "AF_INET"), ("NCCL_SOCKET_IFNAME", "=e0")])
+
+    def net(self, data: bytes, **login: str) -> FakeNet:
+        home = ConfFile("/home/u/.nccl.conf", ("home", "passwd_home"), data.decode())
+        named = (ConfFile(login["NCCL_CONF_FILE"], ("named",)),) if "NCCL_CONF_FILE" in login else ()
+        own = NodeSettings(login=login, conf_files=(*named, home))
+        return FakeNet(PAIR, said={"a": {"settings": own}})
+
+    def spec(self, fake: FakeNet, **env: str) -> ClusterSpec:
+        return replace(cluster(*fake.nodes), nccl=Nccl(deliver="user", env=env))
+
+    def ids(self, fake: FakeNet, **env: str) -> set[str]:
+        texts = lint_cluster(self.spec(fake, **env), fake.transport, Control(), {}, (2, 27, 5))
+        return {one.id for text in texts if text.node == "a" for one in text.findings}
+
+    def test_are_shown_as_the_file_has_them_beside_what_is_wrong_with_it(self) -> None:
+        fake = self.net(self.PUSHED)
+        events = list(show_nccl(self.spec(fake, NCCL_ALGO="Ring"), fake.transport, Control(), {}))
+        assert values(events, "a")["NCCL_ALGO"] == ("Tree", "/home/u/.nccl.conf")
+        assert any(isinstance(event, Warn) and "has other settings than the plan" in event.text for event in events)
+
+    def test_that_were_edited_by_hand_are_told_as_that_with_the_command_that_mends_it(self) -> None:
+        fake = self.net(self.PUSHED.replace(b"Tree", b"Ring"))
+        events = list(show_nccl(self.spec(fake, NCCL_ALGO="Tree"), fake.transport, Control(), {}))
+        (warning,) = [event for event in events if isinstance(event, Warn) and "is not as it was" in event.text]
+        assert "+ NCCL_ALGO=Ring" in warning.text
+        assert warning.fix.startswith("ncclrun nccl push cluster.yaml --discard-edits ")
+
+    def test_are_linted_as_a_launch_would_find_them(self) -> None:
+        assert self.ids(self.net(self.PUSHED), NCCL_ALGO="Tree") == set()
+        assert "conf_hidden" in self.ids(self.net(self.PUSHED, NCCL_ALGO="Ring"), NCCL_ALGO="Tree")
+        assert {"unreadable", "conf_unread"} <= self.ids(
+            self.net(self.PUSHED, NCCL_CONF_FILE="/nope"), NCCL_ALGO="Tree"
+        )
+        assert "conf_differs" in self.ids(self.net(self.PUSHED), NCCL_ALGO="Ring")

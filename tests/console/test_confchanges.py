@@ -98,7 +98,18 @@ class TestWhatWasDone:
         assert said([back, gone, kept])[1] == [
             ("good", "/etc/nccl.conf on gpu1 is what it was before the first push, to the byte"),
             ("good", "/etc/nccl.conf on gpu2 is gone, as there was none before"),
-            ("good", "/etc/nccl.conf on gpu3 has lost the pushed lines alone"),
+            ("good", "/etc/nccl.conf on gpu3 is without our lines; what was edited since stays"),
+        ]
+
+    def test_names_the_file_with_the_edits_and_the_command_that_undoes_it_on_a_line_of_its_own(self) -> None:
+        undo = "ncclrun nccl restore c.yaml"
+        assert said([replace(self.pushed(rank), aside="/etc/y", undo=undo) for rank in range(2)])[1] == [
+            (
+                "good",
+                "/etc/nccl.conf on all 2 nodes holds the settings (what it was before: /etc/x);"
+                " with the edits in our block it is kept as /etc/y",
+            ),
+            ("fix", f"to undo it:  {undo}"),
         ]
 
     def test_is_nothing_good_where_it_was_taken_back(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ncclrun.diagnosis.ncclsays import Asked, judge, problems
+from ncclrun.diagnosis.ncclsays import Asked, judge, problems, repeats
 from ncclrun.model.events import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
@@ -219,3 +219,31 @@ class TestSeveralNodes:
         )
         assert len({first, second, third, unknown}) == 4
         assert third is None
+
+
+class TestAFileThatIsNotRead:
+    """The plan's settings stand in a conf file, and NCCL looks at another."""
+
+    def told(self, *files: ConfFile) -> Problem:
+        return differs(judged("gpu1", PLANNED, answer("eth0", "172.20.0.5", conf_files=files), ()))
+
+    def test_is_laid_to_the_variable_that_names_another(self) -> None:
+        problem = self.told(ConfFile("/nope", ("named",)), conf_file("/root/.nccl.conf", "NCCL_SOCKET_IFNAME==eth1\n"))
+        assert "NCCL_CONF_FILE=/nope from the login environment decides it" in problem.message
+        assert "NCCL_CONF_FILE" in problem.fix
+        unread = Problem(code="conf_unread", message="NCCL does not read /root/.nccl.conf", fix="")
+        assert repeats(unread, problem)
+
+    def test_is_laid_to_the_home_where_this_version_does_not_look(self) -> None:
+        problem = self.told(ConfFile("/other/.nccl.conf", ("home",), "NCCL_SOCKET_IFNAME==eth1\n"))
+        assert "/other/.nccl.conf, which has the settings, is not read by it" in problem.message
+        assert "no setting is known" not in problem.message
+
+
+def test_a_variable_that_leads_elsewhere_is_told_once_and_others_that_are_hidden_too() -> None:
+    said = answer("eth0", "172.20.0.5", "NCCL_SOCKET_IFNAME set by environment to eth0")
+    against = differs(judged("gpu1", PLANNED, said, ()))
+    hidden = [
+        Problem(code="conf_hidden", message=f"{name}=x hides", fix="") for name in ("NCCL_SOCKET_IFNAME", "NCCL_ALGO")
+    ]
+    assert [repeats(one, against) for one in hidden] == [True, False]

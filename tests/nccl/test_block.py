@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ncclrun.model.errors import PlanError
 from ncclrun.nccl import block
 from ncclrun.nccl.conf import LONGEST, in_force, parse
+from ncclrun.nccl.lint.conffile import lint_conf
 
 SETTINGS = (("NCCL_SOCKET_IFNAME", "=eth1"), ("NCCL_DEBUG", "WARN"))
 WHERE = "/etc/nccl.conf on gpu1"
@@ -162,3 +163,30 @@ def test_nothing_in_a_value_is_taken_for_a_mark() -> None:
     data = block.put(b"rest", odd)
     assert block.settings(data) == odd
     assert block.take(data, WHERE) == b"rest"
+
+
+def test_edits_in_a_whole_block_can_be_discarded_and_nothing_else() -> None:
+    changed = OURS.replace(b"WARN", b"INFO")
+    assert block.is_whole(changed)
+    assert block.take(changed, WHERE, discard=True) == b"A=1\n"
+    broken = OURS.replace(b"# <<< ncclrun <<<\n", b"")
+    assert not block.is_whole(broken)
+    with pytest.raises(PlanError):
+        block.take(broken, WHERE, discard=True)
+
+
+def test_the_lines_that_were_changed_are_told_without_a_secret() -> None:
+    changed = OURS.replace(b"WARN", b"INFO\nNCCL_X_TOKEN=abc")
+    assert block.difference(changed, SETTINGS) == ("- NCCL_DEBUG=WARN", "+ NCCL_DEBUG=INFO", "+ NCCL_X_TOKEN=***")
+    assert block.difference(OURS, SETTINGS) == block.difference(b"A=1\n", SETTINGS) == ()
+
+
+def test_the_end_of_a_block_is_a_line() -> None:
+    assert OURS.split(b"\n")[block.end(OURS) - 1] == b"# <<< ncclrun <<<"
+    assert block.end(b"A=1\n") == 0
+
+
+def test_what_the_block_hides_below_it_is_no_error_of_the_administrator() -> None:
+    data = block.put(b"NCCL_DEBUG=INFO\nNCCL_IB_TC=3\nNCCL_IB_TC=4\n", SETTINGS)
+    found = [(one.line, one.level, one.id) for one in lint_conf(data, None, "f")]
+    assert found == [(7, "info", "below_block"), (9, "error", "duplicate")]

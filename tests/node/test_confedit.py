@@ -60,6 +60,7 @@ class TestAPush:
             "unchanged": False,
             "sha256": digest(OURS),
             "backup": str(place.directory / f".nccl.conf.ncclrun-{(digest(THEIRS) or '')[:8]}"),
+            "aside": "",
         }
         assert place.state() == before
         edit.commit()
@@ -289,3 +290,35 @@ def test_a_dotted_name_has_its_files_beside_it_too(tmp_path: Path) -> None:
     assert list(place.beside()) == [".nccl.conf.ncclrun.json"]
     place.restore()
     assert place.beside() == {}
+
+
+class TestAFileKeptAside:
+    """Edits that a push or a restore is told to discard."""
+
+    def asides(self, place: Place) -> list[bytes]:
+        return [data for name, data in place.beside().items() if name.startswith(".nccl.conf.ncclrun-edited-")]
+
+    def test_is_there_for_good_also_after_a_restore(self, place: Place) -> None:
+        place.push(OURS)
+        place.administrators(b"edited\n")
+        edit = Edit(place.file)
+        answer = edit.stage(place.order(OURS, aside=True))
+        edit.commit()
+        edit.finish()
+        assert Path(answer["aside"]).read_bytes() == b"edited\n"
+        edit.restore(place.order(None))
+        edit.commit()
+        edit.finish()
+        assert place.content() is None
+        assert self.asides(place) == [b"edited\n"]
+
+    def test_goes_with_what_was_rolled_back(self, place: Place) -> None:
+        place.push(OURS)
+        before = place.administrators(b"edited\n")
+        edit = Edit(place.file)
+        edit.restore(place.order(b"", keep_edits=True, aside=True))
+        edit.commit()
+        assert self.asides(place) == [b"edited\n"]
+        edit.rollback()
+        assert place.state() == before
+        assert self.asides(place) == []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from ncclrun.model.settings import Level, Setting, SettingFinding
-from ncclrun.nccl import conf
+from ncclrun.nccl import block, conf
 from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.lint import slipwords
 from ncclrun.nccl.lint.slips import VALUE_SLIPS, Meant, Slip, straighten
@@ -49,6 +49,7 @@ def linted(data: bytes, version: Version | None, file: str) -> tuple[LintedLine,
     if len(_CONTROL.findall(data[:_LOOKED_AT])) >= _MOST_CONTROL:
         return (_no_text(data, file, "binary", "this is no text; NCCL makes of its bytes what it can"),)
     lines: list[LintedLine] = []
+    ours = block.end(data)
     before: dict[str, tuple[Setting, bool]] = {}
     groups = [list(group) for _, group in groupby(conf.parse(data, version or NEWEST), lambda line: line.number)]
     while groups:
@@ -60,12 +61,30 @@ def linted(data: bytes, version: Version | None, file: str) -> tuple[LintedLine,
             meant = replace(joined, slips=tuple(dict.fromkeys((*joined.slips, "continuation"))))
             if not _text(pieces).rstrip("\r \t").endswith("\\"):
                 break
-        line = _Judge(pieces, meant, version, file).line(before)
+        line = _Judge(pieces, meant, version, file, ours).line(before)
         for setting in line.settings:
             taken = any(piece.kind == "setting" and piece.name == setting.name for piece in pieces)
             before[setting.name] = before.get(setting.name, (setting, taken))
         lines.append(line)
-    return tuple(lines)
+    return tuple(_once_each(lines))
+
+
+def _once_each(lines: Sequence[LintedLine]) -> Iterator[LintedLine]:
+    """No line is mended into a second one of a name that the file has: which of them is meant only its writer knows."""
+    set_at = {setting.name: line.number for line in reversed(lines) for setting in line.settings}
+    for line in lines:
+        own = {setting.name for setting in line.settings}
+        names = [part.partition("=")[0] for part in (line.mended or "").split("\n") if line.settings]
+        there = next((set_at[name] for name in names if name not in own and name in set_at), None)
+        if there is None:
+            set_at.update((name, line.number) for name in names if name not in own)
+            yield line
+            continue
+        found = [
+            replace(f, fix="", sees=f"{f.sees}; line {there} has that already" if f.id == "unknown_name" else f.sees)
+            for f in line.findings
+        ]
+        yield replace(line, findings=tuple(found), mended=None)
 
 
 _JOINT = re.compile(r"[ \t]*\\[ \t\r]*\n[ \t]*")
@@ -98,6 +117,8 @@ class _Judge:
     meant: Meant
     version: Version | None
     file: str
+    ours: int
+    """The last line of ncclrun's block in this file; 0: there is none."""
 
     def line(self, before: dict[str, tuple[Setting, bool]]) -> LintedLine:
         """``before``: what the lines above set, and whether NCCL takes it."""
@@ -106,7 +127,9 @@ class _Judge:
         twice = [finding for setting in settings for finding in self._twice(setting, before)]
         found = [*self._slips(), *self._sizes(), *(finding for own, _ in checked for finding in own), *twice]
         mended = "\n".join(f"{name}={value}" for _, (name, value) in checked) or self.meant.comment
-        found = [replace(finding, fix=mended if finding.fix else "") for finding in found]
+        # With what nobody expands it would be as wrong as before.
+        known = "expansion" not in self.meant.slips and mended != _text(self.pieces)
+        found = [replace(finding, fix=mended if finding.fix and known else "") for finding in found]
         return LintedLine(
             self.pieces[0].number,
             b"".join(piece.raw for piece in self.pieces),
@@ -191,6 +214,10 @@ class _Judge:
         at = [name for name, _ in self.meant.settings].index(setting.name)
         if first.value == setting.value:
             return [self._finding("duplicate", "info", f"line {first.line} says the same", fix=False, at=at)]
+        if taken and (first.line or 0) <= self.ours < self.pieces[0].number:
+            # That is what the block is for, and the line counts again after a restore.
+            sees = f"our block above wins, line {first.line}: {slipwords.quoted(first.value)}"
+            return [self._finding("below_block", "info", sees, fix=False, at=at)]
         if taken:
             sees = f"this line does nothing: NCCL takes the first, line {first.line}: {slipwords.quoted(first.value)}"
             return [self._finding("duplicate", "error", sees, fix=False, at=at)]
