@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ncclrun.cli.options import ASK_PASS, HOSTS, NODES
-from ncclrun.cli.running import find_cluster, open_transport, signals
+from ncclrun.cli.running import find_cluster, open_transport, signals, width
 
 if TYPE_CHECKING:
     from ncclrun.commands.lint import Linted
@@ -57,7 +57,7 @@ def lint(
         if json and not (fix and target == "-"):  # programs get their list in any case
             out.write(as_json([not_done(error, target or env or "")]))
         raise
-    out.write(as_json(texts) if json else as_text(texts, colors=sys.stdout.isatty()))
+    out.write(as_json(texts) if json else as_text(texts, colors=sys.stdout.isatty(), width=width(sys.stdout)))
     raise typer.Exit(exit_code(texts))
 
 
@@ -138,7 +138,7 @@ def _mended_stdin(version: Version | None, *, json: bool) -> None:
     sys.stdout.buffer.write(after)
     sys.stdout.flush()
     text = lint_text(after, version)
-    Output(sys.stderr).write(as_text([text], colors=sys.stderr.isatty()))
+    Output(sys.stderr).write(as_text([text], colors=sys.stderr.isatty(), width=width(sys.stderr)))
     raise typer.Exit(exit_code([text]))
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ncclrun.cli.running import width
+
 PATTERN = typer.Argument(
     metavar="[PATTERN]…",
     help="A name, part of one, a glob, or words (IB timeout, log), in any case; of several words all are to fit.",
@@ -23,8 +25,6 @@ def vars_(
 
     One name in full shows everything about it. Exit code 1 if none is named so.
     """
-    import shutil
-
     from ncclrun.console import ncclvars
     from ncclrun.console.notes import Note, render
     from ncclrun.console.output import Output
@@ -46,20 +46,12 @@ def vars_(
     if json:
         out.write(ncclvars.as_json(shown))
     elif len(shown) == 1:
-        out.write(ncclvars.card(shown[0], width=_width() or 100))
+        out.write(ncclvars.card(shown[0], width=width(sys.stdout) or 100))
     elif shown:
-        table = ncclvars.table(shown, width=_width())
+        table = ncclvars.table(shown, width=width(sys.stdout))
         out.write(table)
         if sys.stdout.isatty():
             notes += [Note("info", line) for line in (*ncclvars.legend(table), ncclvars.MORE)]
     if notes and not (json and found):
-        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-        aside.write(render(notes, colors=sys.stderr.isatty(), width=width))
+        aside.write(render(notes, colors=sys.stderr.isatty(), width=width(sys.stderr)))
     raise typer.Exit(0 if found else 1)
-
-
-def _width() -> int | None:
-    """The terminal's, in columns; None for a pipe."""
-    import shutil
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

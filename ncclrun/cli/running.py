@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
@@ -28,6 +28,13 @@ def find_cluster(cluster: str | None, hosts: str | None, nodes: str | None) -> C
     from ncclrun.commands.source import load_cluster
 
     return only_nodes(load_cluster(cluster, hosts), nodes)
+
+
+def width(stream: TextIO) -> int | None:
+    """Columns of the terminal that this is; None for a pipe or a file, where nothing is folded."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 @contextmanager

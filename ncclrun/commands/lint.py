@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ncclrun.commands.rewrite import replace_file
+from ncclrun.commands.source import near_misses
 from ncclrun.diagnosis.settings import file_findings
 from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, SpecError, UsageError
 from ncclrun.model.settings import ConfFile, ConfRole, SettingFinding
@@ -74,6 +75,8 @@ def read(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
             return _whole(path, file)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {shlex.quote(path)}", fix=near_misses(Path(path), (".conf",))) from None
     except OSError as error:
         raise UsageError(
             f"{shlex.quote(path)} can't be read: {error.strerror or error}",

@@ -50,7 +50,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise UsageError(f"there is no file {path}", fix=_near_misses(path)) from None
+        raise UsageError(f"there is no file {path}", fix=near_misses(path)) from None
     except IsADirectoryError:
         inside = sorted(item.name for item in path.iterdir() if item.suffix in (".yaml", ".yml"))
         fix = f"Did you mean {path / inside[0]}?" if inside else "Name the cluster file in it."
@@ -60,7 +60,8 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"{path} can't be read: {reason}", fix="Check the file and its permissions.") from error
 
 
-def _near_misses(path: Path) -> str:
+def near_misses(path: Path, endings: tuple[str, ...] = (".yaml", ".yml")) -> str:
+    """What may have been meant by a path to no file: a name that is near, else some files with these ``endings``."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no directory {folder} either."
@@ -68,5 +69,5 @@ def _near_misses(path: Path) -> str:
         names = sorted(item.name for item in folder.iterdir() if item.is_file())
     except PermissionError:
         return f"The directory {folder} can't be listed."
-    close = get_close_matches(path.name, names, n=3) or [name for name in names if name.endswith((".yaml", ".yml"))][:3]
+    close = get_close_matches(path.name, names, n=3) or [name for name in names if name.endswith(endings)][:3]
     return f"Did you mean {' or '.join(str(folder / name) for name in close)}?" if close else "Check the path."

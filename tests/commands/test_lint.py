@@ -140,8 +140,10 @@ class TestReading:
 
 
 def test_a_missing_file_is_an_error_of_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        lint.read(str(tmp_path / "nccl.conf"))
+    (tmp_path / "nccl.conf").write_text("")
+    with pytest.raises(UsageError, match="there is no file") as caught:
+        lint.read(str(tmp_path / "ncl.conf"))
+    assert caught.value.fix == f"Did you mean {tmp_path}/nccl.conf?"
 
 
 class TestThisMachine:
@@ -198,6 +200,23 @@ class TestWhatIsSaid:
 
     def test_of_right_files_is_one_line(self) -> None:
         assert as_text([lint.lint_text(RIGHT, None)] * 2, colors=False) == "ncclrun: no finding in 2 files\n"
+
+    def test_to_people_folds_sentences_between_words_and_leaves_lines_to_copy_whole(self) -> None:
+        data = b"NCCL_SOCKET_IFNAME=eth1,eth2,eth3,eth4,eth5,eth6  # these are all of my cards in this machine\n"
+        said = as_text([lint.lint_text(data, None)], colors=False, width=60).splitlines()
+        sentence = [line for line in said if line.startswith("     ") and "fix: " not in line]
+        assert len(sentence) > 1
+        assert max(map(len, sentence)) <= 60
+        assert all(line.startswith("       ") for line in sentence[1:])
+        assert "     fix: NCCL_SOCKET_IFNAME=eth1,eth2,eth3,eth4,eth5,eth6" in said
+        whole = as_text([lint.lint_text(data, None)], colors=False)
+        assert " ".join(line.strip() for line in sentence) in whole
+
+    def test_to_people_says_in_what_it_was_found(self) -> None:
+        shell = lint.Linted(lint.SHELL, ())
+        assert as_text([shell], colors=False) == "ncclrun: no finding in this shell's environment\n"
+        both = [shell, lint.lint_text(RIGHT, None)]
+        assert as_text(both, colors=False) == "ncclrun: no finding in 2 files and environments\n"
 
     def test_never_shows_a_secret(self) -> None:
         texts = [lint.lint_text(b"NCCL_X_TOKEN=hunter2  # x\n", None)]
