@@ -158,6 +158,35 @@ class TestADuplicate:
         assert ids(data) == [(1, "error", "leading_blank"), (2, "warning", "duplicate")]
 
 
+class TestANameThatIsThereAlready:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"NCCL_IB_TIMEOUT=22\nNCCL_IB_TIMOUT=20\n",
+            b"NCCL_IB_TIMOUT=20\nNCCL_IB_TIMEOUT=22\n",
+            b"NCCL_IB_TIMEOUT=22\nNCCL_DEBUG=INFO\nexport NCCL_IB_TIMOUT=22\n",
+        ],
+    )
+    def test_is_not_made_of_another_one(self, data: bytes) -> None:
+        assert mend(data, None) == data
+        (found,) = [one for one in lint(data) if one.id == "unknown_name"]
+        assert (found.level, found.fix) == ("error", "")
+        assert found.sees.endswith(f"line {data.split(b'_TIMEOUT')[0].count(10) + 1} has that already")
+
+    def test_is_made_of_one_of_two(self) -> None:
+        assert mend(b"NCCL_IB_TIMOUT=20\nNCCL_IB_TIMEOT=22\n", None) == b"NCCL_IB_TIMEOUT=20\nNCCL_IB_TIMEOT=22\n"
+
+
+def test_what_nobody_expands_has_no_fix_that_is_as_wrong() -> None:
+    for data in (
+        b"NCCL_IB_TIMEOUT=$((20+2))\n",
+        b"NCCL_IB_TIMEOUT=$((20+2))  # x\n",
+        b"export NCCL_TOPO_FILE=$HOME/t\n",
+    ):
+        assert {one.fix for one in lint(data)} == {""}
+        assert mend(data, None) == data
+
+
 class TestALineThatIsNoSetting:
     def test_becomes_a_comment(self) -> None:
         data = b"Settings of the lab\nsee http://lab/?page=nccl\n[nccl]\n  # indented\n"
