@@ -224,3 +224,15 @@ def test_what_a_nodes_own_env_keeps_out_of_its_file_is_told(net: FakeNet) -> Non
         events = list(change.compare())
     told = [event.node for event in events if isinstance(event, Warn) and "NCCL_DEBUG is not put" in event.text]
     assert told == ["b"]
+
+
+def test_two_nodes_of_one_machine_that_want_different_files_are_refused_before_anything_is_staged() -> None:
+    cards = {"a": (card("e0", "10.0.0.1/24"),), "b": (card("f0", "10.0.0.2/24"),), "c": (card("e0", "10.0.0.3/24"),)}
+    net = FakeNet(cards)
+    for name in "ab":
+        net.fakes[name].replies["facts"] = {**net.fakes[name].replies["facts"], "machine": "one"}
+    events = done(net)
+    (refused,) = [event for event in events if isinstance(event, Refused)]
+    assert "a and b share one file, and need different settings in it" in refused.message
+    assert not [event for event in events if isinstance(event, ConfDiff)]
+    assert net.asked("a", "conf_stage") == []

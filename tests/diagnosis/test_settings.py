@@ -74,6 +74,12 @@ class TestWhatARunIsTold:
         right = node(("NCCL_SOCKET_IFNAME", "=eth1"), ("NCCL_DEBUG", "INFO"), TORCH_NCCL_BLOCKING_WAIT="1")
         assert list(problems(right)) == []
 
+    def test_a_named_file_that_is_not_there(self) -> None:
+        login = NodeSettings(login={"NCCL_CONF_FILE": "/nope"}, conf_files=(ConfFile("/nope", ("named",)),))
+        (told,) = problems(node_values("gpu1", (), login, (2, 27, 5)))
+        assert (told.code, told.level) == ("unreadable", "warning")
+        assert "NCCL_CONF_FILE=/nope" in told.message
+
     def test_a_file_that_this_nccl_does_not_read_is_not_looked_at(self) -> None:
         named = conf("/opt/job.conf", "NCCL_DEBUG=WARN\n", "named")
         home = conf("/root/.nccl.conf", "NCCL_IB_DISABLE=true\n", "home", "passwd_home")

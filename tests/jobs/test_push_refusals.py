@@ -212,6 +212,7 @@ class TestWithoutRoot:
             assert refused["code"] == "no_sudo"
             assert "/etc/nccl.conf can't be changed by trainer" in refused["message"]
             assert "deliver: user" in refused["fix"]
+        assert {refused["code"] for refused in one.run("diff").of("refused")} == {"no_sudo"}, "known before a question"
         assert one.contents() == [None, None, None]
 
     def test_pushes_and_restores_with_it_also_what_only_root_could_read(self, pushing: Callable[..., Pushing]) -> None:
