@@ -70,7 +70,13 @@ class FakeConf:
     def _stage(self, request: dict[str, Any]) -> dict[str, Any]:
         self._before, data = self.data, request["data"]
         self._next = None if data is None else base64.b64decode(data)
-        return {"path": self.path, "unchanged": False, "sha256": None, "backup": "", "aside": "/aside" * request["aside"]}
+        return {
+            "path": self.path,
+            "unchanged": False,
+            "sha256": None,
+            "backup": "",
+            "aside": "/aside" * request["aside"],
+        }
 
     def _commit(self, _request: dict[str, Any]) -> dict[str, Any]:
         self.data = self._next

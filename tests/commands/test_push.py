@@ -230,7 +230,9 @@ def test_two_nodes_of_one_machine_that_want_different_files_are_refused_before_a
     cards = {"a": (card("e0", "10.0.0.1/24"),), "b": (card("f0", "10.0.0.2/24"),), "c": (card("e0", "10.0.0.3/24"),)}
     net = FakeNet(cards)
     for name in "ab":
-        net.fakes[name].replies["facts"] = {**net.fakes[name].replies["facts"], "machine": "one"}
+        told = net.fakes[name].replies["facts"]
+        assert isinstance(told, dict)
+        told["machine"] = "one"
     events = done(net)
     (refused,) = [event for event in events if isinstance(event, Refused)]
     assert "a and b share one file, and need different settings in it" in refused.message
