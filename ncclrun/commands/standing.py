@@ -61,7 +61,7 @@ def _settings(
     survey = Survey(ones, control)
     try:
         # One node of several would take its loopback.
-        if len(ones) > 1 or len(cluster.nodes) == 1:
+        if len(ones) > 1 or len(ones) == len(cluster.nodes):
             choice = yield from survey.choose()
             variables = [variables_of(cluster, one, e, environ) for one, e in zip(ones, choice.endpoints, strict=True)]
             endpoints, notes = with_rdma(ones, choice.endpoints, variables)

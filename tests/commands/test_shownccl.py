@@ -111,6 +111,13 @@ class TestLint:
         texts = self.linted(net(a=NodeSettings(login={"NCCL_DEBUG": "WARN"})))
         assert [one for text in texts for one in text.findings] == []
 
+    def test_the_only_host_that_does_not_answer_is_an_error(self) -> None:
+        fake = FakeNet({"a": PAIR["a"]})
+        fake.transport.nodes["a"] = HostError("timeout", "a: no answer")
+        texts = self.linted(fake)
+        assert [one.id for text in texts for one in text.findings] == ["unreachable"]
+        assert exit_code(texts) == 255
+
     def test_a_host_that_does_not_answer_is_an_error(self) -> None:
         fake = net()
         fake.transport.nodes["b"] = HostError("timeout", "b: no answer")
