@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
+from ncclrun.commands.about import about, controller
 from ncclrun.commands.code import Archive, find_source
 from ncclrun.commands.confirmation import Confirmation
 from ncclrun.commands.contact import ask_facts, connect, unreachable
@@ -294,6 +295,8 @@ class Preparation:
             "program": self._source.program if self._job.kind == "command" else None,
             "conf": None if node.conf is None else node.conf.decode("utf-8", "surrogateescape"),
             "search": next((v.value for v in node.environment if v.name == "PATH"), None),
+            "by": controller(),
+            "about": about(self.cluster, self._job.program, plan, node),
             "listen": {"address": plan.master_addr, "port": wanted_port(self.cluster.nodes)}
             if node.node_rank == 0
             else None,

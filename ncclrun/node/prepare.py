@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ MOST_WORKERS = 1024
 # After a day nobody is about to start a run that was only prepared.
 STALE_SECONDS = 86400.0
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+LONGEST_BY = 200
+LARGEST_ABOUT = 256 << 10
 
 
 class Order(NamedTuple):
@@ -38,6 +41,8 @@ class Order(NamedTuple):
     program: str | None
     search: str | None
     conf: str | None
+    by: str
+    about: dict[str, Any]
 
     @property
     def directory(self) -> str:
@@ -66,6 +71,14 @@ def _text(request: dict[str, Any], name: str) -> str | None:
     return value or None
 
 
+def _about(request: dict[str, Any]) -> dict[str, Any]:
+    """What the controller leaves here about the run: kept as it is, and never read by us."""
+    value = request.get("about") or {}
+    if not isinstance(value, dict) or len(json.dumps(value)) > LARGEST_ABOUT:
+        raise Refusal("bad_request", f"about must be an object of at most {LARGEST_ABOUT >> 10} KiB")
+    return value
+
+
 def check(request: dict[str, Any]) -> Order:
     """The order in a request, or a refusal."""
     launcher = request.get("launcher")
@@ -85,6 +98,8 @@ def check(request: dict[str, Any]) -> Order:
         _text(request, "program"),
         _text(request, "search"),
         start.conf_text(request),
+        (_text(request, "by") or "")[:LONGEST_BY],
+        _about(request),
     )
 
 
@@ -220,6 +235,8 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
             "dir": str(final),
             "boot_id": machine.boot_id(),
             "host": machine.host_id(),
+            "by": order.by,
+            "about": order.about,
             "prepared_at": time.time(),
         },
     )
