@@ -293,21 +293,28 @@ def _supervise(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, 
         raise
 
 
-def launch(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms) -> int:
-    """Forks twice; returns a descriptor on which the supervisor says how the start went."""
+def launch(
+    run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, keep: frozenset[int] = frozenset()
+) -> int:
+    """Forks twice; returns a descriptor on which the supervisor says how the start went.
+
+    ``keep``: descriptors that stay open for as long as the supervisor lives.
+    """
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setsid()
         if os.fork() == 0:
-            _detached(run, programs, terms, told)
+            _detached(run, programs, terms, told, keep)
         os._exit(0)
     os.close(told)
     os.waitpid(pid, 0)
     return heard
 
 
-def _detached(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, told: int) -> None:
+def _detached(
+    run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, told: int, keep: frozenset[int]
+) -> None:
     """Never returns."""
     status = 70
     try:
@@ -315,7 +322,7 @@ def _detached(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, t
         os.chdir("/")
         complaints = os.open(run.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.dup2(complaints, 2)
-        tasks.detach(frozenset([told]))
+        tasks.detach(keep | {told})
         _supervise(run, programs, terms, told)
         status = 0
     except BaseException:  # noqa: BLE001  # the last thing that this process does is to say why, in supervisor.log
