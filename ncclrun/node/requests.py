@@ -22,6 +22,7 @@ from . import (
     prepare,
     processes,
     rundir,
+    stacks,
     start,
     supervisor,
 )
@@ -36,6 +37,7 @@ Reply = Callable[["dict[str, Any]"], None]
 FACTS_SECONDS = 60.0
 PREPARE_SECONDS = 600.0
 SLOW_SECONDS = 30.0
+STACKS_SECONDS = 120.0
 
 
 def _name(run_id: str, node_rank: object) -> str:
@@ -249,6 +251,14 @@ def _sweep(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     server.tasks.spawn(lambda: {"alive": lost.sweep(run_id, checked, kill)}, reply, SLOW_SECONDS)
 
 
+def _stacks(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    run = _find(server, request)
+    seconds = request.get("seconds", SLOW_SECONDS)
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds <= STACKS_SECONDS:
+        raise Refusal("bad_request", f"seconds must be a number from 0 to {STACKS_SECONDS:g}, not {seconds!r}")
+    server.tasks.spawn(lambda: stacks.find(run, seconds), reply, seconds + SLOW_SECONDS)
+
+
 def _authorize(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     reply({"ok": True, "added": authorize.authorize(str(request.get("public_key", "")))})
 
@@ -264,6 +274,7 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "follow": _follow,
     "stop": _stop,
     "sweep": _sweep,
+    "stacks": _stacks,
     "authorize": _authorize,
     **netrequests.HANDLERS,
     **confrequests.HANDLERS,

@@ -31,7 +31,7 @@ ENDS = [
 ]
 
 
-def launch(node: Client, program: str, nproc: int = 2, restarts: int = 0) -> dict[str, Any]:
+def launch(node: Client, program: str, nproc: int = 2, restarts: int = 0, **more: Any) -> dict[str, Any]:
     """A run of torchrun whose workers are `program`; ``rank`` is a variable there."""
     prepared = node.prepare("r", launcher="torchrun", nproc=nproc, python=sys.executable)
     head = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
@@ -49,7 +49,7 @@ def launch(node: Client, program: str, nproc: int = 2, restarts: int = 0) -> dic
     ]
     argv = [*own, sys.executable, "-u", "train.py", "@RUN@/stays", "two words"]
     process: dict[str, Any] = {"argv": argv, "local_rank": None, "env": {}, "expand": len(own)}
-    node.start("r", processes=[process], env={"OMP_NUM_THREADS": "1"}, grace=30.0, restarts=restarts)
+    node.start("r", processes=[process], env={"OMP_NUM_THREADS": "1"}, grace=30.0, restarts=restarts, **more)
     node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
     return prepared
 
