@@ -18,6 +18,8 @@ from .refusal import Refusal
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}\Z")
 LEAST_FREE = 64 << 20
+# Files of the run and of the code that is sent; a file system without a fixed number of them says 0 of 0.
+LEAST_FILES = 1000
 MOST_WORKERS = 1024
 # After a day nobody is about to start a run that was only prepared.
 STALE_SECONDS = 86400.0
@@ -136,6 +138,13 @@ def _check_free(state: Path) -> int:
     free = shutil.disk_usage(state).free
     if free < LEAST_FREE:
         raise disk_full(state)
+    room = os.statvfs(state)
+    if room.f_files and room.f_favail < LEAST_FILES:
+        raise Refusal(
+            "disk_full",
+            f"the disk of {state} takes only {room.f_favail} more files ({LEAST_FILES} are needed)",
+            f"df -i {state}",
+        )
     return free
 
 

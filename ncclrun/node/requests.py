@@ -16,6 +16,8 @@ from . import (
     confrequests,
     facts,
     follow,
+    gpulocks,
+    guardrequests,
     lost,
     netrequests,
     ports,
@@ -107,10 +109,11 @@ def _listener(server: Server, request: dict[str, Any], identity: Identity) -> Li
 
 
 def release(server: Server, name: str) -> None:
-    """Frees a prepared run's port, if it holds one."""
+    """Frees a prepared run's port and GPUs, if it holds any."""
     listener = server.listeners.pop(name, None)
     if listener is not None:
         listener.close()
+    server.gpu_locks.pop(name, gpulocks.Locks()).close()
 
 
 def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
@@ -174,9 +177,13 @@ def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     except FileExistsError:
         raise Refusal("started", f"run {run.run_id} was started already") from None
     name = _name(run.run_id, run.node_rank)
+    locks = server.gpu_locks.pop(name, gpulocks.Locks())
     release(server, name)
     server.prepared.pop(name, None)
-    fd = supervisor.launch(run, programs, start.terms(request))
+    try:
+        fd = supervisor.launch(run, programs, start.terms(request), locks.descriptors)
+    finally:
+        locks.close()
     received = bytearray()
 
     def readable() -> None:
@@ -278,4 +285,5 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "authorize": _authorize,
     **netrequests.HANDLERS,
     **confrequests.HANDLERS,
+    **guardrequests.HANDLERS,
 }
