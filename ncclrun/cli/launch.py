@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ncclrun.cli.options import ASK_PASS, HOSTS, JSON, NODES
+from ncclrun.cli.options import ASK_PASS, HOSTS, JSON, NODES, STALL, STALL_ACTION
 from ncclrun.cli.running import find_cluster, open_transport, show, signals
 
 
@@ -57,12 +57,17 @@ def launch(
     python: Annotated[str | None, typer.Option(help="The training's Python on the nodes.")] = None,
     run_id: Annotated[str | None, typer.Option(help="Name of the run; by default made of the time.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and start nothing.")] = False,
+    detach: Annotated[
+        bool, typer.Option("-d", "--detach", help="Leave the run to its nodes once it runs; stdout has its id alone.")
+    ] = False,
     json: Annotated[bool, JSON] = False,
     ranks: Annotated[str | None, typer.Option(help="Ranks to print (0, 0-3, !5); all are kept.", metavar="SEL")] = None,
     grace: Annotated[float | None, typer.Option(help="Seconds between SIGTERM and SIGKILL.", min=0, max=3600)] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Stop the run after so many seconds (exit code 124).", min=0.001)
     ] = None,
+    stall: Annotated[str | None, STALL] = None,
+    stall_action: Annotated[str, STALL_ACTION] = "report",
     no_sync: Annotated[
         bool, typer.Option("--no-sync", help="Send nothing: the nodes have this directory under the same path.")
     ] = False,
@@ -75,7 +80,7 @@ def launch(
     import os
 
     from ncclrun.commands.launch import Launch
-    from ncclrun.commands.options import job_from_options
+    from ncclrun.commands.options import job_from_options, stall_options
     from ncclrun.model.errors import UsageError
     from ncclrun.planning.hostlist import check_ranks
 
@@ -104,7 +109,9 @@ def launch(
         grace=grace,
         timeout=timeout,
         sync=not no_sync,
+        stall=stall_options(stall, stall_action),
     )
     with signals() as control, open_transport(ask_pass, cluster) as transport:
-        command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run)
-        show(command.events(), control, json=json, ranks=ranks, plan=dry_run, unread=True)
+        command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run, detach=detach)
+        aside = detach and not dry_run
+        show(command.events(), control, json=json, ranks=ranks, plan=dry_run, unread=True, aside=aside)

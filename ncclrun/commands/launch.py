@@ -14,13 +14,16 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.contact import reopen
 from ncclrun.commands.control import Control, Interrupted
-from ncclrun.commands.follow import Follower, Member
-from ncclrun.commands.history import LogWriter, RunDir, check_run_id, new_run_id, process_start
+from ncclrun.commands.follow import Follower
+from ncclrun.commands.history import RunDir, check_run_id, new_run_id, process_start
+from ncclrun.commands.logfiles import LogWriter
+from ncclrun.commands.member import Member
+from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused, UsageError
 from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
@@ -30,6 +33,9 @@ from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 START_TIMEOUT = 60.0
+WATCH = {"torchrun": 10.0, "exec": 2.0}
+"""Seconds for which a run that is to be left is watched from its start: what can't even begin is no success. torchrun
+takes some seconds until its workers read their script."""
 
 
 class Launch:
@@ -44,13 +50,24 @@ class Launch:
         environ: Mapping[str, str],
         *,
         dry_run: bool = False,
+        detach: bool = False,
     ) -> None:
+        """``detach``: the run is left to its nodes once it has begun well. Raises UsageError where that can't be."""
+        if detach and job.timeout is not None:
+            fix = "leave one of the two out;  ncclrun stop RUN  ends a run at any time"
+            raise UsageError("--timeout is kept by the ncclrun that follows the run, and --detach leaves it", fix=fix)
+        if detach and job.stall is not None and job.stall.stop:
+            fix = "ncclrun attach --stall …  watches it later, and leaves the same to be seen"
+            raise UsageError(
+                "--stall-action stop needs the ncclrun that follows the run, and --detach leaves it", fix=fix
+            )
         self.cluster = replace(cluster, nodes=tuple(with_options(node, job) for node in cluster.nodes))
         self.job = job
         self.run_id = check_run_id(job.run_id) if job.run_id else new_run_id()
         self._transport = transport
         self._control = control
         self._dry_run = dry_run
+        self._detach = detach
         self._token = secrets.token_hex(16)
         self._preparation = Preparation(
             self.cluster, job, transport, control, run_id=self.run_id, token=self._token, environ=environ
@@ -123,6 +140,7 @@ class Launch:
                 grace=node.grace,
                 restarts=node.node.launch.max_restarts,
                 first_rank=node.first_rank,
+                arm=self.job.stall is not None,
             )
 
         # Without an ear for Ctrl-C: what was asked to start must be known to run before it can be stopped.
@@ -182,6 +200,8 @@ class Launch:
             token=self._token,
             timeout=self.job.timeout,
             watch=NcclWatch({node.node_rank: node.endpoint for node in plan.nodes}),
+            leave_after=WATCH[plan.launcher] if self._detach else None,
+            stall=None if self.job.stall is None else StallWatch(self.job.stall, self.run_id, run.path),
         )
         try:
             if failed:
@@ -193,12 +213,12 @@ class Launch:
                 if member.session is not None:
                     self._preparation.sessions[member.node_rank] = member.session
         if self._control.detach:
-            yield self._ended(0, "left running")
+            yield self._ended(0, "detached")
             return
         ended = self._judge(members, follower, failed)
         complete = writer.lost == 0 and all(member.over and member.lost is None for member in members)
         try:
-            run.write_end(ended.exit_code, ended.reason, complete=complete)
+            run.write_end(ended, program=self.job.program, complete=complete)
         except NcclrunError as error:
             yield Warn(text=error.message, fix=error.fix)
         yield ended

@@ -14,8 +14,9 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.contact import connect
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import Place, RunDir, find_run, process_start
+from ncclrun.commands.history import RunDir, find_run, process_start
 from ncclrun.commands.inbox import Inbox, inbox_sink
+from ncclrun.commands.logfiles import Place
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn

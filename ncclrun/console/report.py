@@ -73,6 +73,9 @@ def _verdict(event: Ended) -> list[Note]:
     if unconfirmed:
         text = f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"
         notes += problem("warning", text, f"ncclrun stop {event.run_id}   (once the host answers)")
+    if event.reason == "detached":
+        more = f"ncclrun attach {event.run_id}  follows it,  ncclrun stop {event.run_id}  ends it"
+        notes.append(Note("info", f"run {event.run_id} goes on on its nodes:  {more}"))
     level: Level = "good" if event.exit_code == 0 else "info"
     after = f" after {duration(event.seconds)}" if event.seconds else ""
     if event.nodes and event.cause is None and event.exit_code:

@@ -23,6 +23,7 @@ from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, 
 BARS = 8
 """Live lines at the bottom, at most."""
 DIM = "\x1b[2m"
+BOLD = "\x1b[1m"
 
 Key = tuple[int, int, str]
 
@@ -42,6 +43,7 @@ class TerminalView:
         clock: Callable[[], float] = time.monotonic,
         ticking: bool = True,
         plan: bool = False,
+        prompt: Callable[[], str] = lambda: "",
     ) -> None:
         self._labels = Labels(colors)
         self._progress = Progress(clock)
@@ -50,6 +52,7 @@ class TerminalView:
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
         self._plan = plan
+        self._prompt = prompt
         self._bars: dict[Key, Log] = {}
         self._ending: set[Key] = set()
         """Bars whose line has ended: they go at the next tick, unless a new one has taken their place by then."""
@@ -142,7 +145,8 @@ class TerminalView:
         columns = self._screen.columns - MARGIN
         lines = self._board.table(max(columns, 1)).splitlines()
         live = self._progress.live()
-        room = min(BARS, self._screen.room()) - bool(live)
+        prompt = self._prompt()
+        room = min(BARS, self._screen.room()) - bool(live) - bool(prompt)
         bars = [self._bars[key] for key in sorted(self._bars)]
         if len(bars) > room:
             more = len(bars) - room + 1
@@ -152,6 +156,8 @@ class TerminalView:
             lines += [self._bar(bar, columns) for bar in bars]
         if live:
             lines.append(DIM + clip(one_line(live), columns) + RESET)
+        if prompt:
+            lines.append(BOLD + clip(prompt, columns) + RESET)
         return lines
 
     def _bar(self, event: Log, columns: int) -> str:

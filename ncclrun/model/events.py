@@ -16,6 +16,7 @@ from ncclrun.model.settingevents import (
     SettingFound,
     SettingsSeen,
 )
+from ncclrun.model.stallevents import Stalled
 
 NodeStateName = Literal["starting", "running", "unknown", "stopping", "ended"]
 Stream = Literal["out", "err"]
@@ -344,8 +345,8 @@ class NodeSummary:
 class Ended:
     """The end of the command: the exit code and why.
 
-    ``reason`` of a run that was started: ``finished``, ``failed``, ``stopped``, ``timeout``, ``lost`` or
-    ``left running``; else a sentence.
+    ``reason`` of a run that was started: ``finished``, ``failed``, ``stopped``, ``timeout``, ``stalled``, ``lost`` or
+    ``detached`` (it goes on, and nobody here follows it); else a sentence.
     """
 
     event: ClassVar[str] = "end"
@@ -414,6 +415,7 @@ Event = (
     | NodeState
     | Log
     | Warn
+    | Stalled
     | Stopping
     | Ended
     | Failure

@@ -13,17 +13,19 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands import logs
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import LogWriter, Place, RunDir
+from ncclrun.commands.history import RunDir
+from ncclrun.commands.logfiles import LogWriter, Place
 from ncclrun.commands.logs import LogReader, RunNode, last_lines, read_logs, run_nodes, select
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, NodeRefused, UsageError
-from ncclrun.model.events import Event, Log, Unreachable, Warn
+from ncclrun.model.events import Ended, Event, Log, Unreachable, Warn
 from ncclrun.transport.base import Channel
 from tests.planning.makers import node
 
 NODES = (RunNode(node("a"), 0, 0, 2), RunNode(node("b"), 1, 2, 1), RunNode(node("1"), 2, 3, 1))
 OUT0, ERR0, OUT1, OUT2 = Place(0, 0, "out"), Place(0, 0, "err"), Place(0, 1, "out"), Place(1, 2, "out")
 LAUNCHER = Place(1, None, "err")
+FINISHED = Ended(run_id="r", exit_code=0, reason="finished", seconds=1.0)
 
 
 class NoTransport:
@@ -51,7 +53,7 @@ def make_run(run_id: str) -> RunDir:
     dump = TypeAdapter(Node).dump_python
     rows = [{"node": dump(n.node, mode="json"), "first_rank": n.first_rank, "nproc": n.nproc} for n in NODES]
     run.write("run.json", {"nodes": rows})
-    run.write_end(0, "finished", complete=True)
+    run.write_end(FINISHED, program="train.py", complete=True)
     return run
 
 
@@ -328,7 +330,7 @@ class TestFromTheNodes:
         assert all(request["closed"] for request in asked.values())
 
     def test_a_run_whose_end_is_known_asks_nobody(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
-        run.write_end(0, "finished", complete=True)
+        run.write_end(FINISHED, program="train.py", complete=True)
         assert read(run) == []
         assert asked == {}
 

@@ -122,7 +122,7 @@ def test_a_closed_terminal_leaves_the_training_running(bench: Bench) -> None:
     job.press(signal.SIGHUP)
     done = job.wait(60)
     assert done.code == 0
-    assert done.end["reason"] == "left running"
+    assert done.end["reason"] == "detached"
     assert all("sleep 1007" in strangers(host) for host in bench.cluster.hosts)
     stopped = bench.run("stop", "--json")
     assert stopped.code == 0, stopped

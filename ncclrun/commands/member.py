@@ -1,0 +1,83 @@
+"""One node of a run, as the controller that follows it knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ncclrun.commands.logfiles import Place
+from ncclrun.model.cluster import Node
+from ncclrun.model.events import NodeStateName
+from ncclrun.model.lines import LineAssembler
+from ncclrun.model.outcome import NodeEnd
+from ncclrun.transport.session import Session
+
+How = Literal["term", "kill"]
+
+
+@dataclass
+class Member:
+    """One node of the run and what is known of it."""
+
+    node: Node
+    node_rank: int
+    first_rank: int
+    nproc: int
+    grace: float
+    boot_id: str
+    """"": not known, for the host did not answer when the run was taken up."""
+    clock_offset: float
+    session: Session | None
+    generation: int = 0
+    offsets: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, LineAssembler] = field(default_factory=dict)
+    workers_over: bool = False
+    """All its workers have ended by themselves; only the launcher is left."""
+    state: NodeStateName = "running"
+    record: dict[str, Any] | None = None
+    lost: str | None = None
+    lost_at: float | None = None
+    rebooted: bool = False
+    refused: str | None = None
+    """Why it never started."""
+    not_started: str = ""
+    """The node's words for that, until it has confirmed that nothing can start there any more."""
+    no_way: str = ""
+    """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
+    unknown_since: float | None = None
+    """Monotonic clock."""
+    only_from_here: bool = False
+    """It was told that the other nodes hear it while we don't."""
+    asked: How | None = None
+    asked_at: float = 0.0
+    asked_why: str = ""
+    epoch: int = 0
+    """The last claim of ours that it was sent."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be heard of this node."""
+        return self.record is not None or self.lost is not None or self.refused is not None
+
+    def place(self, stream: str) -> Place:
+        """The stream's place in the logs, from the node's name for it (``0.out``, ``launcher.err``)."""
+        who, _, kind = stream.partition(".")
+        rank = None if who == "launcher" else self.first_rank + int(who)
+        return Place(self.node_rank, rank, kind)
+
+    def ended(self, launcher: Literal["torchrun", "exec"]) -> NodeEnd:
+        """The node's end for the verdict."""
+        return NodeEnd(
+            node=self.node.name,
+            node_rank=self.node_rank,
+            host=self.node.host,
+            first_rank=self.first_rank,
+            nproc=self.nproc,
+            launcher=launcher,
+            clock_offset=self.clock_offset,
+            record=self.record,
+            lost=None if self.record else self.lost,
+            lost_at=self.lost_at,
+            rebooted=self.rebooted,
+            refused=self.refused,
+        )
