@@ -46,6 +46,12 @@ def every() -> dict[int, Process]:
     return {process.pid: process for process in found if process is not None}
 
 
+def started_at(process: Process) -> float:
+    """When it was started, in Unix seconds by this machine's clock as it goes now."""
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted + process.start / os.sysconf("SC_CLK_TCK")
+
+
 def cookie_of(pid: int) -> str:
     """The run cookie in a process's environment, "" without one, or when it belongs to somebody else."""
     try:

@@ -24,6 +24,7 @@ from . import (
     prepare,
     processes,
     rundir,
+    runrequests,
     stacks,
     start,
     supervisor,
@@ -285,5 +286,6 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "authorize": _authorize,
     **netrequests.HANDLERS,
     **confrequests.HANDLERS,
+    **runrequests.HANDLERS,
     **guardrequests.HANDLERS,
 }
