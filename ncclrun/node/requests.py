@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from . import (
     archive,
     authorize,
+    birth,
     confrequests,
     facts,
     follow,
@@ -27,7 +28,6 @@ from . import (
     runrequests,
     stacks,
     start,
-    supervisor,
 )
 from .hello import Identity
 from .listener import Listener
@@ -97,12 +97,13 @@ def _put(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> 
 # --- prepare, discard
 
 
-def _listener(server: Server, request: dict[str, Any], identity: Identity) -> Listener | None:
-    wanted = request.get("listen")
+def _listener(server: Server, request: dict[str, Any], what: str, identity: Identity) -> Listener | None:
+    """The port that a request asks for by ``what`` (`listen`, `lifeline`)."""
+    wanted = request.get(what)
     if wanted is None:
         return None
     if not isinstance(wanted, dict) or not isinstance(wanted.get("address"), str):
-        raise Refusal("bad_request", "listen must be {address, port}")
+        raise Refusal("bad_request", f"{what} must be {{address, port}}")
     port = wanted.get("port", 0)
     if not isinstance(port, int) or not 0 <= port <= 65535:  # the largest port
         raise Refusal("bad_request", f"{port!r} is no port")
@@ -114,6 +115,9 @@ def release(server: Server, name: str) -> None:
     listener = server.listeners.pop(name, None)
     if listener is not None:
         listener.close()
+    lifeline = server.lifelines.pop(name, None)
+    if lifeline is not None:
+        lifeline.close()
     server.gpu_locks.pop(name, gpulocks.Locks()).close()
 
 
@@ -123,9 +127,13 @@ def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     name = _name(order.run_id, order.node_rank)
     if name in server.drafts or name in server.prepared:
         raise Refusal("run_exists", f"run {order.run_id} is being prepared by this very connection")
-    listener = _listener(server, request, Identity(order.token, order.node_rank))
+    identity = Identity(order.token, order.node_rank)
+    listener = _listener(server, request, "listen", identity)
     if listener is not None:
         server.listeners[name] = listener
+    lifeline = _listener(server, request, "lifeline", identity)
+    if lifeline is not None:
+        server.lifelines[name] = lifeline
     draft = server.drafts[name] = prepare.draft(state, order)
 
     def done(answer: dict[str, Any]) -> None:
@@ -133,6 +141,7 @@ def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
         if answer["ok"]:
             server.prepared[name] = rundir.RunDir(Path(answer["dir"]))
             answer["port"] = listener.port if listener is not None else 0
+            answer["lifeline_port"] = lifeline.port if lifeline is not None else 0
         else:
             release(server, name)
             prepare.scrap(draft)  # a child that was killed could not
@@ -142,29 +151,61 @@ def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     server.tasks.spawn(lambda: prepare.build(state, order, draft, cache), done, PREPARE_SECONDS)
 
 
-def remove_unstarted(run: rundir.RunDir) -> None:
-    """Removes a prepared run unless it was started meanwhile; the rename decides between the two."""
-    if run.control.exists() or not run.path.exists():
-        return
+def remove_unstarted(run: rundir.RunDir) -> bool:
+    """Removes a prepared run; False where it was started meanwhile."""
+    if not run.path.exists() or not run.take():
+        return False
     aside = run.path.with_name(f".{run.path.name}.{os.getpid()}.gone")
     run.path.rename(aside)
     prepare.scrap(aside)
+    return True
 
 
 def _discard(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     run = _find(server, request)
     if run.run()["token"] != request.get("token"):
         raise Refusal("wrong_token", f"run {run.run_id} here is another's")
-    if run.control.exists():
+    if not remove_unstarted(run):
         raise Refusal("started", f"run {run.run_id} was started", "stop it")
     name = _name(run.run_id, run.node_rank)
     release(server, name)
     server.prepared.pop(name, None)
-    remove_unstarted(run)
     reply({"ok": True})
 
 
-# --- start, follow, stop, sweep
+# --- claim, start, follow, stop, sweep
+
+
+def _superseded(run: rundir.RunDir, epoch: int, claim: dict[str, Any]) -> Refusal:
+    who = f"{claim.get('by', '?')}@{claim.get('host', '?')}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(claim.get("since", 0))))
+    return Refusal(
+        "superseded",
+        f"{who} has taken over run {run.run_id} since {since}",
+        f"to take it back: ncclrun attach {run.run_id}",
+        {"epoch": epoch, **claim},
+    )
+
+
+def _check_epoch(run: rundir.RunDir, request: dict[str, Any]) -> None:
+    """Refuses an order of a controller that another one has taken the run from."""
+    last, claim = run.last_claim()
+    if int(request.get("epoch") or 0) < last:
+        raise _superseded(run, last, claim)
+
+
+def _claim(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    run = _find(server, request)
+    if run.run()["token"] != request.get("token"):
+        raise Refusal("wrong_token", f"run {run.run_id} here is another's")
+    wanted = request.get("epoch")
+    if wanted is not None and (not isinstance(wanted, int) or wanted < 1):
+        raise Refusal("bad_request", f"epoch must be a number from 1 on, not {wanted!r}")
+    who = {"by": str(request.get("by", "")), "host": str(request.get("host", "")), "since": time.time()}
+    epoch = run.claim(wanted, who)
+    if epoch is None:
+        raise _superseded(run, *run.last_claim())
+    reply({"ok": True, "epoch": epoch})
 
 
 def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
@@ -172,19 +213,23 @@ def _start(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     run_facts = run.run()
     if run_facts["token"] != request.get("token"):
         raise Refusal("wrong_token", f"run {run.run_id} here is another's")
+    _check_epoch(run, request)
+    terms = start.terms(request)
     programs = start.programs(request, run, run_facts, server.login_umask)
-    try:
-        os.mkfifo(run.control, 0o600)  # exclusive: of two starts one wins
-    except FileExistsError:
-        raise Refusal("started", f"run {run.run_id} was started already") from None
+    if not run.take():
+        raise Refusal("started", f"run {run.run_id} was started already")
     name = _name(run.run_id, run.node_rank)
     locks = server.gpu_locks.pop(name, gpulocks.Locks())
+    lifeline = server.lifelines.pop(name, None)
+    port = None if lifeline is None else lifeline.let_go()
     release(server, name)
     server.prepared.pop(name, None)
     try:
-        fd = supervisor.launch(run, programs, start.terms(request), locks.descriptors)
+        fd = birth.launch(run, programs, terms, birth.Held(locks.descriptors, port))
     finally:
         locks.close()
+        if port is not None:
+            port.close()
     received = bytearray()
 
     def readable() -> None:
@@ -228,27 +273,17 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     how, grace = request.get("how"), float(request.get("grace", 30.0))
     if how not in ("term", "kill"):
         raise Refusal("bad_request", f"how must be term or kill, not {how!r}")
+    _check_epoch(run, request)
     lives = run.end() is None and run.state() is not None
     owner = run.supervisor()
     if owner is not None and owner.state in "Tt":
         processes.send(owner, signal.SIGCONT)  # somebody's SIGSTOP: it would hear nothing
-    asked = lives and owner is not None and _order(run, {"how": how, "grace": grace})
+    order = {"how": how, "grace": grace, "reason": str(request.get("reason") or "")}
+    # Also to one whose run has ended here: on node 0 it stays for the others.
+    asked = owner is not None and run.order(order)
     if lives and not asked:
         server.settle(run)
     reply({"ok": True, "asked": asked})
-
-
-def _order(run: rundir.RunDir, order: dict[str, Any]) -> bool:
-    """Gives the supervisor an order; False when none reads."""
-    try:
-        fd = os.open(run.control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False  # ENXIO: it has just gone
-    try:
-        os.write(fd, json.dumps(order).encode("ascii") + b"\n")
-    finally:
-        os.close(fd)
-    return True
 
 
 def _sweep(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
@@ -278,6 +313,7 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "put": _put,
     "prepare": _prepare,
     "discard": _discard,
+    "claim": _claim,
     "start": _start,
     "follow": _follow,
     "stop": _stop,
@@ -286,6 +322,6 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "authorize": _authorize,
     **netrequests.HANDLERS,
     **confrequests.HANDLERS,
-    **runrequests.HANDLERS,
     **guardrequests.HANDLERS,
+    **runrequests.HANDLERS,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import rundir, spawn, stacks, supervisor
+from . import lifeline, rundir, spawn, stacks, supervisor
 from .refusal import Refusal
 
 
@@ -100,4 +100,5 @@ def terms(request: dict[str, Any]) -> supervisor.Terms:
         grace=float(request.get("grace", 30.0)),
         restarts=int(request.get("restarts", 0)),
         first_rank=int(request.get("first_rank", 0)),
+        lifeline=lifeline.terms(request),
     )
