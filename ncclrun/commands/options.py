@@ -12,9 +12,10 @@ from ncclrun.commands.history import check_run_id
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Stream
-from ncclrun.model.job import JobSpec
+from ncclrun.model.job import JobSpec, Stall
 from ncclrun.planning.hostlist import select
 
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -34,6 +35,9 @@ def job_from_options(
     grace: float | None,
     timeout: float | None,
     sync: bool,
+    stall: Stall | None = None,
+    share_gpus: bool = False,
+    clean_leftovers: bool = False,
 ) -> JobSpec:
     """The job of a `launch` command line; ``environ`` gives the values for ``--env NAME``."""
     if launcher not in ("torchrun", "exec"):
@@ -60,12 +64,33 @@ def job_from_options(
         env=environment_options(env, environ),
         from_shell=frozenset(name for name, typed in _typed(env).items() if not typed),
         sync=sync,
+        stall=stall,
+        share_gpus=share_gpus,
+        clean_leftovers=clean_leftovers,
     )
 
 
 def _finite(option: str, seconds: float | None) -> float | None:
     if seconds is not None and not math.isfinite(seconds):
         raise UsageError(f"{option} {seconds}: a number of seconds is wanted")
+    return seconds
+
+
+def stall_options(after: str | None, action: str) -> Stall | None:
+    """``--stall`` and ``--stall-action``; None where nobody asked for it."""
+    if action not in ("report", "stop"):
+        raise UsageError(f"--stall-action {action!r} is not known", fix="--stall-action report or --stall-action stop")
+    if after is None and action == "stop":
+        raise UsageError("--stall-action stop needs to know after how long", fix="--stall 10m --stall-action stop")
+    return None if after is None else Stall(duration_option("--stall", after), stop=action == "stop")
+
+
+def duration_option(option: str, text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``10m`` or ``1.5h``; more than 0."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd]?)", text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if not seconds:
+        raise UsageError(f"{option} {text!r} is no time", fix=f"{option} 90s, {option} 10m or {option} 1h")
     return seconds
 
 

@@ -8,6 +8,7 @@ from ncclrun.console.findings import Finding, notes
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words, probed_words
 from ncclrun.console.stages import NetworkStages
+from ncclrun.console.stall import stall_notes
 from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, place, size
 from ncclrun.model.events import (
     CodeSent,
@@ -29,6 +30,7 @@ from ncclrun.model.events import (
     Warn,
     Written,
 )
+from ncclrun.model.stallevents import Stalled
 from ncclrun.model.words import listed
 
 
@@ -73,6 +75,7 @@ class Progress:
             NodeState: self._state,
             Stopping: self._stopping,
             Warn: self._warning,
+            Stalled: stall_notes,
             Failure: self._failure,
             Ended: self._ended,
         }

@@ -9,7 +9,7 @@ from typing import Any
 
 from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at
 from ncclrun.diagnosis.stderr import tells_of_another
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_TIMEOUT
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_STALLED, EXIT_TIMEOUT
 from ncclrun.model.events import Cause, NodeSummary
 from ncclrun.model.outcome import NodeEnd, Outcome, Reason, StoppedBy
 
@@ -32,7 +32,8 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
     """One cause for the whole run, and the exit code: the cause's own, 128+n for a signal, 255 for a lost host.
 
     Class goes before time (see ``failures.Belief``); within a class the earliest on our clock is the cause. When the
-    user or the timeout stopped the run, only what had failed by itself before that is a cause; else it is 130 or 124.
+    user, the timeout or a stall stopped the run, only what had failed by itself before that is a cause; else it is 130,
+    124 or 123.
     """
     failed = [failures_of(end) for end in ends]
     failures = [failure for of_node in failed for failure in of_node]
@@ -46,8 +47,8 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
     if cause is not None:
         reason = "lost" if cause.belief is Belief.LOST else "failed"
         exit_code = cause.exit_code
-    elif stopped_by == "timeout":
-        reason, exit_code = "timeout", EXIT_TIMEOUT
+    elif stopped_by in ("timeout", "stalled"):
+        reason, exit_code = stopped_by, EXIT_TIMEOUT if stopped_by == "timeout" else EXIT_STALLED
     elif stopped_by or failures or any(stop_asked_at(end) is not None for end in ends):
         reason, exit_code = "stopped", EXIT_INTERRUPTED
     return Outcome(

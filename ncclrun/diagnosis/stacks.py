@@ -37,13 +37,17 @@ class _Line:
 
 
 def _line(frame: Frame) -> _Line:
-    """The same on every node: wherever the run's directory and the Python lie there."""
+    """The same on every node: wherever the run's directory and the Python lie there, and whoever has told it.
+
+    py-spy knows a function's class, faulthandler does not.
+    """
+    function = frame.function.rpartition(".")[2]
     for pattern in (_LIBRARY, _STANDARD):
         if found := pattern.match(frame.file):
             rest = frame.file[found.start(1) if found.lastindex else found.end() :]
-            return _Line(frame.function, rest, frame.line, library=True)
+            return _Line(function, rest, frame.line, library=True)
     file = _SENT.sub("", frame.file)
-    return _Line(frame.function, file, frame.line, library=frame.file.startswith("<frozen"))
+    return _Line(function, file, frame.line, library=frame.file.startswith("<frozen"))
 
 
 def _place(lines: Sequence[_Line]) -> tuple[str, bool]:

@@ -7,6 +7,17 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
+class Stall:
+    """`--stall`: when a run has printed nothing for ``after`` seconds, its ranks' stacks are looked at.
+
+    ``stop``: it is stopped then; exit code 123.
+    """
+
+    after: float
+    stop: bool = False
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job: its program, its arguments byte for byte, and the options of `launch`.
 
@@ -26,8 +37,13 @@ class JobSpec:
     grace: float | None = None
     timeout: float | None = None
     """Seconds after which the run is stopped; exit code 124."""
+    stall: Stall | None = None
     env: dict[str, str] = field(default_factory=dict)
     """From ``--env``, forwarded values already looked up."""
     from_shell: frozenset[str] = frozenset()
     """Names in ``env`` whose value is this shell's (``--env NAME``): they are masked where a plan is shown."""
     sync: bool = True
+    share_gpus: bool = False
+    """Take no locks of GPUs: another run may use them at the same time."""
+    clean_leftovers: bool = False
+    """End what dead runs of this user left on the nodes, before anything is prepared."""

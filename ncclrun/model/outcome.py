@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from ncclrun.model.events import Cause, NodeSummary
 
-Reason = Literal["finished", "failed", "stopped", "timeout", "lost"]
-StoppedBy = Literal["", "user", "timeout"]
+Reason = Literal["finished", "failed", "stopped", "timeout", "stalled", "lost"]
+StoppedBy = Literal["", "user", "timeout", "stalled"]
 """Who asked for the stop before anything had failed; "" when nobody did."""
 
 

@@ -44,7 +44,7 @@ def _become_the_next() -> None:
     """Imports the sitecustomize that is behind this one; what it raises goes where it always went."""
     ours = sys.modules.pop("sitecustomize")
     try:
-        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401  # there may be none
+        __import__("sitecustomize")  # there may be none
     except ImportError as error:
         if error.name != "sitecustomize":
             raise

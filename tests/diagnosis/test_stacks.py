@@ -69,6 +69,13 @@ def test_where_a_library_waits_inside_does_not_part_those_that_called_the_same()
     assert len(grouped([at(0, LOADER), at(1, deeper)])) == 1
 
 
+def test_by_whom_a_stack_was_told_does_not_part_ranks_either() -> None:
+    spied = [
+        (f"_Iterator.{function}" if "next" in function else function, file, line) for function, file, line in LOADER
+    ]
+    assert len(grouped([at(0, LOADER), at(1, spied, how="py-spy")])) == 1
+
+
 def test_without_a_majority_and_without_a_collective_nobody_differs() -> None:
     assert told(at(0, ASLEEP), at(1, LOADER)) == (
         "rank 0 on gpu0 is in asleep (train.py:12); "
