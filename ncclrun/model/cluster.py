@@ -16,6 +16,7 @@ from ncclrun.model.fieldtypes import (
     Gpus,
     HostPattern,
     Interface,
+    Lease,
     Line,
     Nproc,
     Port,
@@ -97,6 +98,9 @@ class Launch(Section):
     use where the workers do not talk to each other, or find each other again by themselves."""
     grace: Seconds = 30
     """Seconds between SIGTERM and SIGKILL when the run is stopped."""
+    lease: Lease = 30
+    """Seconds that a node may be silent on the run's network, while no ncclrun is there either, until the others stop
+    by themselves; at least 3. 0: without an ncclrun that follows the run no node knows of the others."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """Variables for the workers."""
     forward_env: tuple[EnvName, ...] = ()
@@ -136,6 +140,7 @@ class NodeEntry(Section):
     rendezvous: Literal["static", "c10d"] | None = None
     max_restarts: Annotated[int, Field(ge=0)] | None = None
     grace: Seconds | None = None
+    lease: Lease | None = None
     env: dict[EnvName, EnvValue] | None = None
     """Variables of this node, added to `launch.env`."""
     forward_env: tuple[EnvName, ...] | None = None

@@ -32,7 +32,8 @@ class Terms(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """An order to stop. ``grace`` None: each node's own. ``origin``: node_rank of the node that ``reason`` speaks of.
+    """An order to stop. ``grace`` None: each node's own. ``origin``: node_rank of the node that ``reason`` speaks of,
+    None: somebody asked for it.
 
     ``lost``: that node was not heard any more, which is all that is known.
     """
@@ -40,7 +41,7 @@ class Stop(NamedTuple):
     how: str
     grace: float | None
     reason: str
-    origin: int
+    origin: int | None
     lost: bool = False
 
 

@@ -82,6 +82,7 @@ class Supervisor:
         self._clock = awake.Clock()
         self._controller_heard = 0.0
         self._lifeline: lifeline.Lifeline | None = None
+        self._peers: set[int] = set()
         self._peers_at = 0.0
 
     # --- start
@@ -260,7 +261,7 @@ class Supervisor:
         order = None
         if stops and self._run.node_rank == 0:
             asked = self._stop or {"how": "term", "origin": 0, "lost": False}
-            order = lifeline.Stop(asked["how"], self._grace, self._why, asked["origin"] or 0, asked["lost"])
+            order = lifeline.Stop(asked["how"], self._grace, self._why, asked["origin"], asked["lost"])
         return lifeline.Account(state, self._failed, self._why, order)
 
     def _attend(self) -> None:
@@ -276,8 +277,8 @@ class Supervisor:
 
     def _tell_peers(self, line: lifeline.Lifeline, now: float) -> None:
         peers = line.peers(now)
-        if peers is not None and now >= self._peers_at:
-            self._peers_at = now + lifeline.PEERS_SECONDS
+        if peers is not None and (now >= self._peers_at or peers.keys() != self._peers):
+            self._peers_at, self._peers = now + lifeline.PEERS_SECONDS, set(peers)
             with contextlib.suppress(OSError):  # a full disk: the next ones may fit
                 self._run.write_peers(peers)
 
