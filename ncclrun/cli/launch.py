@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from ncclrun.cli.options import ASK_PASS, HOSTS, JSON, NODES, STALL, STALL_ACTION
-from ncclrun.cli.running import find_cluster, open_transport, show, signals
+from ncclrun.cli.running import find_cluster, may_clean, open_transport, signals, tell
 
 
 class LaunchCommand(TyperCommand):
@@ -71,6 +71,12 @@ def launch(
     no_sync: Annotated[
         bool, typer.Option("--no-sync", help="Send nothing: the nodes have this directory under the same path.")
     ] = False,
+    share_gpus: Annotated[
+        bool, typer.Option("--share-gpus", help="Start also where another run has the GPUs, and let others share them.")
+    ] = False,
+    clean_leftovers: Annotated[
+        bool, typer.Option("--clean-leftovers", help="End what dead runs of yours left on the nodes, then start.")
+    ] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
     """Run a script on all nodes of a cluster.
@@ -78,10 +84,11 @@ def launch(
     What follows SCRIPT is its own, byte for byte.
     """
     import os
+    from dataclasses import replace
 
     from ncclrun.commands.launch import Launch
     from ncclrun.commands.options import job_from_options, stall_options
-    from ncclrun.model.errors import UsageError
+    from ncclrun.model.errors import EXIT_NOT_STARTED, UsageError
     from ncclrun.planning.hostlist import check_ranks
 
     rest = list(words or [])
@@ -110,8 +117,15 @@ def launch(
         timeout=timeout,
         sync=not no_sync,
         stall=stall_options(stall, stall_action),
+        share_gpus=share_gpus,
+        clean_leftovers=clean_leftovers,
     )
     with signals() as control, open_transport(ask_pass, cluster) as transport:
         command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run, detach=detach)
         aside = detach and not dry_run
-        show(command.events(), control, json=json, ranks=ranks, plan=dry_run, unread=True, aside=aside)
+        code = tell(command.events(), control, json=json, ranks=ranks, plan=dry_run, unread=True, aside=aside)
+        if code == EXIT_NOT_STARTED and command.met_leftovers and not clean_leftovers and may_clean(control, json=json):
+            job = replace(job, clean_leftovers=True)
+            command = Launch(cluster, job, transport, control, os.environ, detach=detach)
+            code = tell(command.events(), control, json=json, ranks=ranks, unread=True, aside=aside)
+        raise typer.Exit(code or 0)

@@ -191,3 +191,13 @@ def tell(
     if aside and started:
         Output(sys.stdout).write(f"{started}\n")
     return code
+
+
+def may_clean(control: Control, *, json: bool) -> bool:
+    """Whether the person at the terminal, who has just been told of them, wants leftovers of dead runs ended."""
+    from ncclrun.console.output import Output
+    from ncclrun.console.question import agreed
+
+    if json or control.stopped():
+        return False
+    return agreed("End exactly these processes, and start?", Output(sys.stderr)) and not control.stopped()

@@ -76,6 +76,11 @@ class Launch:
         self._began = time.monotonic()
         self._run: RunDir | None = None
 
+    @property
+    def met_leftovers(self) -> bool:
+        """Whether a node had processes of dead runs, which ``clean_leftovers`` of the job would end."""
+        return self._preparation.leftovers
+
     def events(self) -> Iterator[Event]:
         """Everything that happens; the last event is Ended. Nothing of the run is left then, or Ended says where."""
         try:

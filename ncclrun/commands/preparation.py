@@ -11,6 +11,7 @@ from ncclrun.commands.confirmation import Confirmation
 from ncclrun.commands.contact import ask_facts, connect, unreachable
 from ncclrun.commands.control import Control
 from ncclrun.commands.findings import Finding, findings_told
+from ncclrun.commands.guards import Guards
 from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.nodesettings import Settings, settings_of
 from ncclrun.commands.settling import told, with_rdma
@@ -77,6 +78,8 @@ class Preparation:
         self.facts: dict[int, NodeFacts] = {}
         self.prepared: set[int] = set()
         """Nodes that were asked to prepare: something of the run may be there."""
+        self.leftovers = False
+        """Whether there were processes of dead runs."""
         self._job = job
         self._transport = transport
         self._control = control
@@ -92,7 +95,9 @@ class Preparation:
         refuse_unsupported(self.cluster, self._job)
         yield from self._connect()
         yield from self._probe()
-        return (yield from self._network())
+        plan = yield from self._network()
+        yield from self._judge(self._guards(plan).crowded())
+        return plan
 
     def show_code(self) -> Iterator[Event]:
         """What would be sent, for a dry run."""
@@ -100,7 +105,12 @@ class Preparation:
             yield self._code_event(self._source.archive, (), dry_run=True)
 
     def prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
-        """Code, run directories, the master's port, which comes back in the plan. Raises NotStarted, PlanError."""
+        """Guards, code, run directories, the master's port (it comes back in the plan). Raises NotStarted, PlanError."""
+        guards = self._guards(plan)
+        self.leftovers = bool(guards.leftovers())
+        yield from self._judge((yield from guards.clear()) if self._job.clean_leftovers else guards.leftovers())
+        if not self._job.share_gpus:
+            yield from self._judge((yield from guards.lock()))
         yield from self._send_code()
         plan = yield from self._prepare(plan)
         yield from self._reach_master(plan)
@@ -160,6 +170,15 @@ class Preparation:
             raise NotStarted(EXIT_NOT_STARTED)
 
     def _ordered_facts(self) -> list[NodeFacts]:
+    def _guards(self, plan: LaunchPlan) -> Guards:
+        return Guards(plan, self._ordered_facts(), self._everywhere)
+
+    def _judge(self, findings: Sequence[Finding]) -> Iterator[Event]:
+        """Tells them; an error among them ends the launch."""
+        yield from findings_told(self.cluster.nodes, findings)
+        if any(finding.problem.level == "error" for finding in findings):
+            raise NotStarted(EXIT_NOT_STARTED)
+
         return [self.facts[rank] for rank in range(len(self.cluster.nodes))]
 
     def _network(self) -> Generator[Event, None, LaunchPlan]:
@@ -182,9 +201,7 @@ class Preparation:
         refuted = {finding.node_rank for finding in findings if finding.problem.code in DIFFERS}
         yield from _overridden(plan.nodes, refuted)
         told_now = [finding for finding in findings if finding.problem.code not in HARMLESS_CODES]
-        yield from findings_told(self.cluster.nodes, told_now)
-        if any(finding.problem.level == "error" for finding in findings):
-            raise NotStarted(EXIT_NOT_STARTED)
+        yield from self._judge(told_now)
         return plan
 
     def _settings(self, one: Participant, node: NodePlan) -> Settings:
@@ -315,11 +332,15 @@ class Preparation:
             raise NotStarted(EXIT_NOT_STARTED)
 
     def _everywhere(
-        self, question: Callable[[int, Session], Any], taken: Callable[[int, Any], Iterator[Event]]
+        self,
+        question: Callable[[int, Session], Any],
+        taken: Callable[[int, Any], Iterator[Event]],
+        among: Collection[int] | None = None,
     ) -> Iterator[Event]:
-        """Asks all nodes; tells every node that refuses or is lost, then ends the launch if there was one."""
+        """Asks all nodes, or those; tells every node that refuses or is lost, then ends the launch if there was one."""
         code = 0
-        for node_rank, answer in for_all(self.sessions, question, cancelled=self._control.stopped):
+        asked = {rank: session for rank, session in self.sessions.items() if among is None or rank in among}
+        for node_rank, answer in for_all(asked, question, cancelled=self._control.stopped):
             node = self.cluster.nodes[node_rank]
             if isinstance(answer, NcclrunError):
                 code = max(code, answer.exit_code)

@@ -15,6 +15,13 @@ def confirm(question: str, out: Output, *, nothing: str, first: str) -> None:
     """
     if not sys.stdin.isatty():
         raise UsageError(f"{nothing}: this is no terminal to ask at", fix=f"{first}, then the same command with --yes")
-    out.write(f"{question} [y/N] ")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not agreed(question, out):
         raise UsageError(nothing)
+
+
+def agreed(question: str, out: Output) -> bool:
+    """Whether the answer is yes; False where nobody can be asked."""
+    if not sys.stdin.isatty():
+        return False
+    out.write(f"{question} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

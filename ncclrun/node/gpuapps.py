@@ -46,11 +46,12 @@ def describe(app: dict[str, Any]) -> dict[str, Any]:
     told = {**app, "user": "", "command": "", "run_id": "", "seconds": None}
     if process is None or not _is(process, app["name"]):
         return told
+    owner = processes.owner_of(app["pid"])
     return {
         **told,
-        "user": machine.name_of(processes.owner_of(app["pid"])),
+        "user": machine.name_of(owner),
         "command": processes.command_of(app["pid"]),
-        "run_id": processes.cookie_of(app["pid"]).partition("/")[0],
+        "run_id": processes.cookie_of(app["pid"]).partition("/")[0] if owner == machine.uid() else "",
         "seconds": age(process),
     }
 
