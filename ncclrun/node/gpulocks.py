@@ -53,7 +53,7 @@ class Locks:
     def take(self, gpus: list[Gpu], run_id: str) -> list[dict[str, Any]]:
         """Takes all of them and returns [], or none and returns the ``holders`` of the request `lock`. Raises OSError.
 
-        Everybody goes by the order of UUIDs, so that of two who want some of the same one gets what it wants.
+        Everybody goes by the order of keys, so that of two who want some of the same one gets what it wants.
         """
         for _ in range(TRIES):
             if self._take(gpus, run_id):
