@@ -133,7 +133,9 @@ class Follower:
         elif kind == "state" and header["state"] != member.state:
             yield self._enter(member, header["state"], header.get("reason", ""))
             if header["state"] == "stopping" and member.asked is None:
-                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {member.node.name}", "term")
+                # The supervisors tell each other: what this one stops for may have happened on another node.
+                where = member if header.get("origin") is None else self.members[header["origin"]]
+                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {where.node.name}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
         elif kind == "answer":
@@ -399,7 +401,9 @@ class Follower:
         yield stalled
         if self._stall.wish.stop:
             self._blame("stalled")
-            yield from self.stop_all(f"no output for {stalled.seconds:.0f} s", "term")
+            seconds = stalled.seconds
+            long = f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.0f} s"  # noqa: PLR2004  # of a minute
+            yield from self.stop_all(f"no output for {long}", "term")
 
     def _watch_deadlines(self) -> Iterator[Event]:
         now = time.monotonic()

@@ -145,6 +145,7 @@ class Launch:
                 grace=node.grace,
                 restarts=node.node.launch.max_restarts,
                 first_rank=node.first_rank,
+                lifeline=self._preparation.lifeline(plan, node),
                 arm=self.job.stall is not None,
             )
 

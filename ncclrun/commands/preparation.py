@@ -89,6 +89,7 @@ class Preparation:
         self._source = find_source(job, cluster.nodes)
         self._survey: Survey
         self._endpoints: tuple[Endpoint, ...] = ()
+        self._lifeline_port = 0
 
     def resolve(self) -> Generator[Event, None, LaunchPlan]:
         """Connects, probes and plans; nothing on the nodes is changed. Raises NotStarted or PlanError."""
@@ -169,7 +170,6 @@ class Preparation:
         if refused:
             raise NotStarted(EXIT_NOT_STARTED)
 
-    def _ordered_facts(self) -> list[NodeFacts]:
     def _guards(self, plan: LaunchPlan) -> Guards:
         return Guards(plan, self._ordered_facts(), self._everywhere)
 
@@ -179,6 +179,7 @@ class Preparation:
         if any(finding.problem.level == "error" for finding in findings):
             raise NotStarted(EXIT_NOT_STARTED)
 
+    def _ordered_facts(self) -> list[NodeFacts]:
         return [self.facts[rank] for rank in range(len(self.cluster.nodes))]
 
     def _network(self) -> Generator[Event, None, LaunchPlan]:
@@ -283,6 +284,7 @@ class Preparation:
             hashes[node_rank] = answer.get("script_sha256", "")
             if node_rank == 0:
                 port = int(answer["port"])
+                self._lifeline_port = int(answer["lifeline_port"])
             name = self.cluster.nodes[node_rank].name
             for other in answer.get("others", ()):
                 yield Warn(node=name, text=f"your run {other} lives there too", fix=f"ncclrun stop {other}")
@@ -317,6 +319,21 @@ class Preparation:
             "listen": {"address": plan.master_addr, "port": wanted_port(self.cluster.nodes)}
             if node.node_rank == 0
             else None,
+            "lifeline": {"address": plan.master_addr}
+            if node.node_rank == 0 and len(plan.nodes) > 1 and node.node.launch.lease
+            else None,
+        }
+
+    def lifeline(self, plan: LaunchPlan, node: NodePlan) -> dict[str, Any] | None:
+        """What a node is told at its start of the supervisors' own link; None where there is none."""
+        if not self._lifeline_port:
+            return None
+        return {
+            "address": plan.master_addr,
+            "port": self._lifeline_port,
+            "lease": node.node.launch.lease,
+            "source": node.endpoint.address,
+            "hosts": [one.node.name for one in plan.nodes],
         }
 
     def _reach_master(self, plan: LaunchPlan) -> Iterator[Event]:
@@ -330,6 +347,21 @@ class Preparation:
             yield Refused(node=node.name, node_rank=link.node_rank, code=link.outcome, message=message, fix=fix)
         if failed:
             raise NotStarted(EXIT_NOT_STARTED)
+        if self._lifeline_port:
+            yield from self._reach_lifeline(plan)
+
+    def _reach_lifeline(self, plan: LaunchPlan) -> Iterator[Event]:
+        """The supervisors' port; where a firewall keeps it shut the run does without, and that is said."""
+        links = self._survey.reach(plan.master_addr, self._lifeline_port, self._token, self._endpoints)
+        yield from self._give_up(self._survey)
+        failed = listed([self.cluster.nodes[link.node_rank].name for link in links if not link.ok])
+        if failed:
+            yield Warn(
+                text=f"{failed} can't reach port {self._lifeline_port} of {plan.nodes[0].node.name}"
+                f" ({plan.master_addr}): if this ncclrun goes away, a node that fails stops no other",
+                fix="open TCP 20000-32000 between the nodes, or write  launch: {lease: 0}  in the cluster file",
+            )
+            self._lifeline_port = 0
 
     def _everywhere(
         self,

@@ -81,8 +81,9 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LOST, at, "supervisor lost", message))
     elif (stop := end.record.get("stop")) and stop.get("lost"):
-        # It only tells what another node's silence looked like from here: what is known of that node itself goes before.
-        workers.append(_whole_node(end, Belief.LOST, math.inf, "lost another node", str(end.record.get("detail") or "")))
+        # It tells how another node's silence looked from here: what is known of that node itself goes before.
+        message = str(end.record.get("detail") or "")
+        workers.append(_whole_node(end, Belief.LOST, math.inf, "lost another node", message))
     elif not workers and end.record.get("reason") == "failed":
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LAUNCHER, at, "failed, exit code unknown", ""))

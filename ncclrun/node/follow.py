@@ -100,8 +100,8 @@ class Follow:
         self._turn = 0
         self._state: dict[str, Any] | None = None
         self._look_at = 0.0
-        self._peers: dict[str, float] | None = None
-        self._peers_told: dict[str, float] | None = None
+        self._peers: dict[str, float | None] | None = None
+        self._peers_told: dict[str, float | None] | None = None
         self._began = time.monotonic()
         self._who = {"run_id": run.run_id, "node_rank": run.node_rank}
         self._open(tail)

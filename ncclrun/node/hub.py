@@ -25,10 +25,14 @@ class Peer:
         self.heard = 0.0
         self.gone = False
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has said its end."""
+        return self.said is not None and self.said.state == "ended"
+
     def over(self, now: float, lease: float) -> bool:
         """Whether nothing more is to be awaited from it."""
-        ended = self.said is not None and self.said.state == "ended"
-        return ended or self.gone or now - self.heard > lease
+        return self.ended or self.gone or now - self.heard > lease
 
 
 class Hub(Lifeline):
@@ -89,9 +93,8 @@ class Hub(Lifeline):
     def _read(self, line: Line) -> None:
         try:
             for text in line.lines():
-                self._take(line, text)
-                if line not in self._callers:
-                    return
+                if line in self._callers:  # else what it said before was its end
+                    self._take(line, text)
         except Broken as broken:
             was_current = any(peer.line is line for peer in self._peers.values())
             peer = self._peers.get(self._forget(line))
@@ -120,7 +123,7 @@ class Hub(Lifeline):
                 old.drop()
             peer.line = line
             self._beat.at_once()
-        if peer.said.state == "ended":
+        if peer.ended:
             self._forget(line)
             line.close()
 
@@ -149,9 +152,8 @@ class Hub(Lifeline):
             found = verdict(node_rank, peer.said) or (gone(node_rank) if peer.gone else None)
             if found is not None:
                 return found
-            ended = peer.said is not None and peer.said.state == "ended"
             silence = self._now - peer.heard
-            if not ended and min(silence, self._now - controller_heard) > self._lease:
+            if not peer.ended and min(silence, self._now - controller_heard) > self._lease:
                 return silent(node_rank, silence)
         return None
 
@@ -172,17 +174,13 @@ class Hub(Lifeline):
         if not told and not all(peer.over(now, self._lease) for peer in self._peers.values()):
             return False
         for line in list(self._callers):
-            if line.agreed:
+            if line.proven:
                 line.say(mine._replace(stop=self._order).as_json())
             self._forget(line)
             line.close()
         return True
 
-    def peers(self, now: float) -> dict[int, float]:
-        """Seconds of silence of each node that was ever heard and has not ended."""
-        told = {rank: peer for rank, peer in self._peers.items() if peer.said is not None and not peer.gone}
-        return {
-            rank: round(now - peer.heard, 1)
-            for rank, peer in told.items()
-            if peer.said is not None and peer.said.state != "ended"
-        }
+    def peers(self, now: float) -> dict[int, float | None]:
+        """Seconds of silence of each node that was ever heard and is not gone; None for one that has ended."""
+        known = {rank: peer for rank, peer in self._peers.items() if peer.said is not None and not peer.gone}
+        return {rank: None if peer.ended else round(now - peer.heard, 1) for rank, peer in known.items()}

@@ -138,6 +138,6 @@ class Lifeline:
         """To be called instead of `turn` after the end, until it is True: nobody needs us any more."""
         raise NotImplementedError
 
-    def peers(self, now: float) -> dict[int, float] | None:
-        """Seconds of silence of all that were ever heard, by node_rank; None on nodes that do not know."""
+    def peers(self, now: float) -> dict[int, float | None] | None:
+        """Seconds of silence of all that were ever heard, None for those that have ended; None where it is not known."""
         return None

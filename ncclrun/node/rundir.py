@@ -154,13 +154,13 @@ class RunDir:
             if part.exists():
                 part.unlink()
 
-    def write_peers(self, peers: dict[int, float]) -> None:
+    def write_peers(self, peers: dict[int, float | None]) -> None:
         """Replaces peers.json; it is old in seconds, so it is not made to survive anything. Raises OSError."""
         part = self.path / "peers.part"
         part.write_text(json.dumps(peers), "ascii")
         part.replace(self.path / "peers.json")
 
-    def peers(self) -> dict[str, float] | None:
+    def peers(self) -> dict[str, float | None] | None:
         """peers.json: seconds of silence by node_rank; None on nodes that don't know."""
         return self._json("peers.json")
 
