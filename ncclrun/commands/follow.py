@@ -402,7 +402,7 @@ class Follower:
         if self._stall.wish.stop:
             self._blame("stalled")
             seconds = stalled.seconds
-            long = f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.0f} s"  # noqa: PLR2004  # of a minute
+            long = f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.0f} s"  # of a minute
             yield from self.stop_all(f"no output for {long}", "term")
 
     def _watch_deadlines(self) -> Iterator[Event]:

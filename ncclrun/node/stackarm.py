@@ -33,8 +33,10 @@ def _arm(here: str) -> None:
         start = int(stat.read().rpartition(b")")[2].split()[19])
     path = os.path.join(here, f"{os.getpid()}-{start}.txt")  # noqa: PTH118  # as above
     low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, FD_FROM)
-    os.close(low)
+    try:
+        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, FD_FROM)
+    finally:
+        os.close(low)
     # SIGURG, since it does nothing to a process without a handler, and nobody in this trade uses it.
     faulthandler.register(signal.SIGURG, file=fd, all_threads=True, chain=False)
     os.write(fd, f"main 0x{_thread.get_ident():016x} fd {fd}\n".encode("ascii"))

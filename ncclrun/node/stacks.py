@@ -222,12 +222,12 @@ def find(run: rundir.RunDir, seconds: float) -> dict[str, Any]:
         worker = workers.get(local_rank)
         target, armed = (None, None) if worker is None else _target(worker, table, run.path / "stacks")
         ranks.append(Rank(local_rank, target, armed))
+    refused = ""
     for rank in ranks:
         left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        rank.by_pyspy(min(left, PYSPY_SECONDS))
-        if rank.error and rank.target is not None:
-            break  # what keeps it from one keeps it from all
+        if rank.target is not None and not refused and left > 0:
+            rank.by_pyspy(min(left, PYSPY_SECONDS))
+            refused = rank.error  # what keeps it from one keeps it from all
+        rank.error = rank.error or refused
     _hear([rank for rank in ranks if rank.signal()])
     return {"ranks": [rank.as_json(max(1, MOST_FRAMES // len(ranks))) for rank in ranks]}
