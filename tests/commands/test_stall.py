@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from ncclrun.commands.launch import Launch
 from ncclrun.commands.member import Member
 from ncclrun.commands.options import duration_option, stall_options
 from ncclrun.commands.stall import ANSWER_SECONDS, StallWatch
 from ncclrun.console.notes import render
 from ncclrun.console.stall import stall_notes
-from ncclrun.model.cluster import Launch, Network, Node, Ssh
+from ncclrun.model import cluster
 from ncclrun.model.errors import HostError, UsageError
-from ncclrun.model.job import Stall
+from ncclrun.model.job import JobSpec, Stall
 from ncclrun.model.stallevents import Stalled
 from ncclrun.transport.session import Answer
 
@@ -55,7 +56,9 @@ class Run:
         self.watch = StallWatch(Stall(after), "r", directory, clock=lambda: self.now)
 
     def member(self, rank: int, session: Any) -> Member:
-        node = Node(name=f"n{rank}", host=f"n{rank}", ssh=Ssh(), network=Network(), launch=Launch())
+        node = cluster.Node(
+            name=f"n{rank}", host=f"n{rank}", ssh=cluster.Ssh(), network=cluster.Network(), launch=cluster.Launch()
+        )
         return Member(node, rank, first_rank=rank, nproc=1, grace=1, boot_id="b", clock_offset=0, session=session)
 
     def passes(self, seconds: float, step: float = 0.5) -> Stalled | None:
@@ -197,3 +200,10 @@ def test_the_action_belongs_to_a_time() -> None:
     for after, action in ((None, "stop"), ("1m", "sing")):
         with pytest.raises(UsageError):
             stall_options(after, action)
+
+
+def test_a_run_that_is_left_to_its_nodes_can_be_armed_but_not_stopped_for_its_silence() -> None:
+    nothing: Any = None
+    job = JobSpec(kind="command", program="true", stall=Stall(60, stop=True))
+    with pytest.raises(UsageError, match="--stall-action stop"):
+        Launch(nothing, job, nothing, nothing, {}, detach=True)
