@@ -21,7 +21,7 @@ def controller() -> str:
 
 
 def about(cluster: ClusterSpec, program: str, plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
-    """``about`` of a `prepare` request (docs/node-protocol.md): no arguments, no environment, for they may be secret."""
+    """``about`` of a `prepare` request (docs/node-protocol.md); arguments may be secret, and stay out."""
     return {
         "cluster": cluster.name,
         "source": cluster.source,

@@ -151,7 +151,7 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
 
     ``going``: rather the newest whose end is not known here, for who wants to stop or follow it.
     """
-    runs = sorted(_runs(), key=lambda run: ((run.path / "run.json").stat().st_mtime_ns, run.run_id))
+    runs = all_runs()
     if run_id is None:
         if not runs:
             raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
@@ -162,6 +162,11 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
             return run
     known = ", ".join(run.run_id for run in runs[-5:]) or "none"
     raise UsageError(f"no run {run_id!r} was started from this machine", fix=f"the last ones: {known}")
+
+
+def all_runs() -> list[RunDir]:
+    """The runs that were started from this machine or taken up here, the newest last."""
+    return sorted(_runs(), key=lambda run: ((run.path / "run.json").stat().st_mtime_ns, run.run_id))
 
 
 def _runs() -> Iterator[RunDir]:

@@ -13,6 +13,7 @@ from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
 from ncclrun.console.report import report
 from ncclrun.console.settingsboard import SettingsBoard
+from ncclrun.console.status import RunsBoard
 from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, RunCreated
 
 
@@ -28,6 +29,7 @@ class PlainView:
         self._board = PingBoard()
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
+        self._runs = RunsBoard()
 
     def show(self, event: Event) -> None:
         """One event; raises OutputClosed when a reader has left."""
@@ -39,8 +41,9 @@ class PlainView:
             self._labels.learn(event)
         self._network.add(event)
         found, said = self._settings.said(event, None)
-        self._stdout.write(self._network.due(event, None) + found)
-        self._stderr.write(render([*said, *self._progress.note(event)], colors=False))
+        runs, told = self._runs.said(event, None)
+        self._stdout.write(self._network.due(event, None) + found + runs)
+        self._stderr.write(render([*said, *told, *self._progress.note(event)], colors=False))
         if isinstance(event, Planned) and self._plan:
             self._stdout.write(plan_text(event))
         elif isinstance(event, Pinged):
@@ -57,4 +60,7 @@ class PlainView:
 
     def close(self) -> None:
         """Says what ping found, and what was held back."""
+        runs, told = self._runs.rest(None)
+        self._stdout.write(runs)
+        self._stderr.write(render(told, colors=False))
         self._stderr.write(render([*self._progress.rest(), *self._board.verdict()], colors=False))

@@ -17,6 +17,7 @@ from ncclrun.console.report import report
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import FRAME, MARGIN, Screen, clip
 from ncclrun.console.settingsboard import SettingsBoard
+from ncclrun.console.status import RunsBoard
 from ncclrun.console.words import count
 from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, RunCreated
 
@@ -51,6 +52,7 @@ class TerminalView:
         self._board = PingBoard()
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
+        self._runs = RunsBoard()
         self._plan = plan
         self._prompt = prompt
         self._bars: dict[Key, Log] = {}
@@ -97,8 +99,9 @@ class TerminalView:
             table = self._board.table(self._screen.columns)
             if table:
                 table += self._network.below_ping(self._screen.columns)
-            notes = [*self._progress.rest(), *self._board.verdict()]
-            self._screen.write(table + render(notes, colors=True, width=self._screen.columns))
+            runs, told = self._runs.rest(self._screen.columns)
+            notes = [*told, *self._progress.rest(), *self._board.verdict()]
+            self._screen.write(table + runs + render(notes, colors=True, width=self._screen.columns))
             self._screen.close()
 
     def _run(self) -> None:
@@ -128,8 +131,9 @@ class TerminalView:
             self._bars = {key: bar for key, bar in self._bars.items() if bar.node_rank != event.node_rank}
         self._network.add(event)
         found, said = self._settings.said(event, self._screen.columns)
-        text = self._network.due(event, self._screen.columns) + found
-        text += render([*said, *self._progress.note(event)], colors=True, width=self._screen.columns)
+        runs, told = self._runs.said(event, self._screen.columns)
+        text = self._network.due(event, self._screen.columns) + found + runs
+        text += render([*said, *told, *self._progress.note(event)], colors=True, width=self._screen.columns)
         if isinstance(event, Planned) and self._plan:
             text += plan_text(event)
         elif isinstance(event, Pinged):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ncclrun.model.network import Link, NcclAnswer, Path
+from ncclrun.model.runevents import Cleaned, LeftOnNode, RecordedRun, RunOnNode
 from ncclrun.model.settingevents import (
     ConfCompared,
     ConfDiff,
@@ -437,4 +438,8 @@ Event = (
     | ConfPushed
     | ConfRestored
     | ConfRolledBack
+    | RunOnNode
+    | LeftOnNode
+    | RecordedRun
+    | Cleaned
 )
