@@ -139,5 +139,5 @@ class Lifeline:
         raise NotImplementedError
 
     def peers(self, now: float) -> dict[int, float | None] | None:
-        """Seconds of silence of all that were ever heard, None for those that have ended; None where it is not known."""
+        """Seconds of silence of all that were ever heard (None: it has ended); None where that is not known."""
         return None

@@ -155,7 +155,7 @@ def remove_unstarted(run: rundir.RunDir) -> bool:
     """Removes a prepared run; False where it was started meanwhile."""
     if not run.path.exists() or not run.take():
         return False
-    aside = run.path.with_name(f".{run.path.name}.{os.getpid()}.gone")
+    aside = run.path.with_name(f".{run.path.name}.{os.urandom(4).hex()}.gone")
     run.path.rename(aside)
     prepare.scrap(aside)
     return True

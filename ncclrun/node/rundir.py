@@ -146,7 +146,7 @@ class RunDir:
 
     def write_lost(self, record: dict[str, Any]) -> None:
         """The end of a part whose supervisor wrote none; nothing where there is one by then. Raises OSError."""
-        part = self.path / f"exit.{os.getpid()}.part"
+        part = self.path / f"exit.{os.urandom(4).hex()}.part"
         try:
             write_whole(part, record)
             publish(part, self.path / "exit.json")
@@ -207,7 +207,7 @@ class RunDir:
             wanted = last + 1 if epoch is None else epoch
             if wanted <= last:
                 return None
-            part = directory / f".{os.getpid()}.part"
+            part = directory / f".{os.urandom(4).hex()}.part"
             write_whole(part, who)
             if publish(part, directory / str(wanted)):
                 return wanted
