@@ -19,7 +19,7 @@ from ncclrun.commands.streams import Streams
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
-from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
+from ncclrun.model.events import Event, NodeState, NodeStateName, RanksMoved, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
 from ncclrun.transport.session import Answer, Session, refusal
 
@@ -72,8 +72,6 @@ class Follower:
         self._token = token
         self._orders = Orders(token, claims=claims)
         self._stall = stall
-        self._peers: dict[int, tuple[float | None, float]] = {}
-        """Of a node that others speak of: for how long they had not heard it, and when they said so."""
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._pressed = 0
         # A run that is taken up may have ended long ago: what the nodes know is heard before anything is asked of them.
@@ -124,8 +122,8 @@ class Follower:
         kind = header.get("ev")
         if kind == "state":
             member.workers_over = header.get("reason") == WORKERS_OVER
-            for rank, silent in (header.get("peers") or {}).items():
-                self._peers[int(rank)] = (silent, time.monotonic())
+            member.hears = {int(rank): silent for rank, silent in (header.get("peers") or {}).items()}
+            yield from _learn_ranks(member, header.get("first_rank"))
         if kind == "log":
             if self._stall is not None and not str(header["stream"]).startswith("launcher"):
                 self._stall.heard()
@@ -261,11 +259,13 @@ class Follower:
                 yield Warn(text=text, node=member.node.name)
 
     def _heard_by_others(self, member: Member) -> bool:
-        """Whether other nodes hear its supervisor, or have heard its end: then only our own way to it is broken."""
-        if member.node_rank not in self._peers:
-            return False
-        silent, told_at = self._peers[member.node_rank]
-        return (silent or 0.0) + time.monotonic() - told_at < LEASE
+        """Whether other nodes hear its supervisor, or have heard its end: then only our own way to it is broken.
+
+        What a node said last holds as long as the node itself is to be heard: it says so when it changes.
+        """
+        tellers = [m for m in self.members if m.session is not None and m.unknown_since is None and not m.over]
+        told = [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
+        return any(silent is None or silent < LEASE for silent in told)
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason
@@ -421,6 +421,21 @@ class Follower:
             elif member.asked == "kill" and waited > STOP_SLACK:
                 member.lost, member.lost_at = "the stop was never confirmed", member.lost_at or time.time()
                 yield self._enter(member, "unknown", member.lost)
+
+
+def _learn_ranks(member: Member, first_rank: int | None) -> Iterator[Event]:
+    """The ranks that torchrun has given a node's workers; what they have printed by then keeps its names."""
+    if first_rank is None or first_rank == member.torchrun_rank:
+        return
+    member.torchrun_rank = first_rank
+    if first_rank == member.first_rank:
+        return
+    if any(not stream.startswith("launcher") and size for stream, size in member.offsets.items()):
+        text = f"torchrun has numbered its workers anew, from {first_rank} on; here they are still called as before"
+        yield Warn(text=text, node=member.node.name)
+    else:
+        member.first_rank = first_rank
+        yield RanksMoved(node=member.node.name, node_rank=member.node_rank, first_rank=first_rank)
 
 
 def _first_bad(member: Member, record: dict[str, Any]) -> str:

@@ -29,6 +29,8 @@ class Member:
     clock_offset: float
     session: Session | None
     generation: int = 0
+    torchrun_rank: int | None = None
+    """Global rank of local rank 0 as the workers last said; None before they did."""
     offsets: dict[str, int] = field(default_factory=dict)
     lines: dict[str, LineAssembler] = field(default_factory=dict)
     workers_over: bool = False
@@ -46,6 +48,8 @@ class Member:
     """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
     unknown_since: float | None = None
     """Monotonic clock."""
+    hears: dict[int, float | None] = field(default_factory=dict)
+    """Other nodes, by node_rank: for how many seconds its supervisor had not heard theirs, None: that one has ended."""
     only_from_here: bool = False
     """It was told that the other nodes hear it while we don't."""
     asked: How | None = None

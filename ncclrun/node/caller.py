@@ -140,3 +140,9 @@ class Caller(Lifeline):
             self._left_at = now
         self._talk(mine, now)
         return self._acknowledged or self._gone or self._released or now - self._left_at > LINGER_SECONDS
+
+    def peers(self, now: float) -> dict[int, float | None]:
+        """Node 0 alone, once it was heard and while it is not gone."""
+        if self._hub is None or self._gone:
+            return {}
+        return {0: None if self._released else round(now - self._heard, 1)}

@@ -327,7 +327,7 @@ class TestUnreachableFromHereAlone:
 
     @staticmethod
     def events(monkeypatch: pytest.MonkeyPatch, peers: dict[str, float | None]) -> tuple[list[Event], Scripted]:
-        """Node 1 is out of our reach, and node 0 says this of it until a warning is told."""
+        """Node 1 is out of our reach, and node 0 says this of it, and nothing any more once we were warned."""
         monkeypatch.setattr(follow, "LEASE", 0.5)
         inbox: Any = queue.SimpleQueue()
         living = Scripted()
@@ -338,23 +338,12 @@ class TestUnreachableFromHereAlone:
         def no_way(*_: Any) -> Session:
             raise HostError("timeout", "no answer")
 
-        enough = threading.Event()
-
-        def talk() -> None:
-            while not enough.wait(0.05):
-                inbox.put((0, 0, {"ev": "state", "state": "running", "time": 1.0, "reason": "", "peers": peers}, b""))
-
-        talker = threading.Thread(target=talk)
-        talker.start()
+        inbox.put((0, 0, {"ev": "state", "state": "running", "time": 1.0, "reason": "", "peers": peers}, b""))
         told = []
-        try:
-            for event in Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events():
-                told.append(event)
-                if isinstance(event, Warn):
-                    enough.set()
-        finally:
-            enough.set()
-            talker.join()
+        for event in Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events():
+            told.append(event)
+            if isinstance(event, Warn):
+                inbox.put((0, 0, {"ev": "state", "state": "running", "time": 2.0, "reason": "", "peers": {}}, b""))
         return told, living
 
     @pytest.mark.parametrize("silent", [0.2, None], ids=["heard a moment ago", "has said its end"])
@@ -368,7 +357,7 @@ class TestUnreachableFromHereAlone:
         assert living.asked == ["follow", "stop"]
 
     def test_what_they_do_not_hear_either_is_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        told, _ = self.events(monkeypatch, {"2": 0.0})
+        told, _ = self.events(monkeypatch, {"1": 0.6})
         assert [type(event) for event in told if isinstance(event, Warn | Stopping)] == [Stopping]
 
 
