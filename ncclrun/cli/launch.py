@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from ncclrun.cli.options import ASK_PASS, HOSTS, JSON, NODES, STALL, STALL_ACTION
 from ncclrun.cli.running import find_cluster, may_clean, open_transport, signals, tell
+
+if TYPE_CHECKING:
+    from ncclrun.commands.launch import Launch
+    from ncclrun.commands.retry import Attempts
+    from ncclrun.model.job import JobSpec
 
 
 class LaunchCommand(TyperCommand):
@@ -77,6 +82,24 @@ def launch(
     clean_leftovers: Annotated[
         bool, typer.Option("--clean-leftovers", help="End what dead runs of yours left on the nodes, then start.")
     ] = False,
+    retries: Annotated[
+        int | None, typer.Option(help="Start again, so many times at most, when a node is lost.", min=1, max=1000)
+    ] = None,
+    spares: Annotated[
+        str | None,
+        typer.Option(help="Nodes held back for --retries, each to take a lost one's place.", metavar="SEL"),
+    ] = None,
+    min_nodes: Annotated[
+        int | None, typer.Option(help="--retries go on with as few nodes as that, without a spare.", min=1)
+    ] = None,
+    retry_on: Annotated[
+        str | None,
+        typer.Option(help="failure: also when a rank fails; lost (default): not then.", metavar="lost|failure"),
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="NCCLRUN_CHECKPOINT_DIR of the script: a directory on the nodes, made if missing."),
+    ] = None,
     ask_pass: Annotated[bool, ASK_PASS] = False,
 ) -> None:
     """Run a script on all nodes of a cluster.
@@ -87,7 +110,8 @@ def launch(
     from dataclasses import replace
 
     from ncclrun.commands.launch import Launch
-    from ncclrun.commands.options import job_from_options, stall_options
+    from ncclrun.commands.options import hold_back, job_from_options, retry_options, stall_options
+    from ncclrun.commands.retry import Attempts
     from ncclrun.model.errors import EXIT_NOT_STARTED, UsageError
     from ncclrun.planning.hostlist import check_ranks
 
@@ -100,7 +124,8 @@ def launch(
         )
     if ranks is not None:
         check_ranks(ranks)
-    cluster = find_cluster(cluster_word, hosts, nodes)
+    retry = retry_options(retries, spares, min_nodes, retry_on, detach=detach)
+    cluster, held = hold_back(find_cluster(cluster_word, hosts, None), nodes, spares, min_nodes)
     job = job_from_options(
         program=rest[0],
         args=tuple(rest[1:]),
@@ -119,13 +144,19 @@ def launch(
         stall=stall_options(stall, stall_action),
         share_gpus=share_gpus,
         clean_leftovers=clean_leftovers,
+        checkpoint_dir=checkpoint_dir,
     )
     with signals() as control, open_transport(ask_pass, cluster) as transport:
-        command = Launch(cluster, job, transport, control, os.environ, dry_run=dry_run, detach=detach)
+
+        def made(job: JobSpec) -> Launch | Attempts:
+            if retry is not None and not dry_run:
+                return Attempts(cluster, held, job, retry, transport, control, os.environ)
+            return Launch(cluster, job, transport, control, os.environ, dry_run=dry_run, detach=detach)
+
+        command = made(job)
         aside = detach and not dry_run
         code = tell(command.events(), control, json=json, ranks=ranks, plan=dry_run, unread=True, aside=aside)
         if code == EXIT_NOT_STARTED and command.met_leftovers and not clean_leftovers and may_clean(control, json=json):
-            job = replace(job, clean_leftovers=True)
-            command = Launch(cluster, job, transport, control, os.environ, detach=detach)
+            command = made(replace(job, clean_leftovers=True))
             code = tell(command.events(), control, json=json, ranks=ranks, unread=True, aside=aside)
         raise typer.Exit(code or 0)

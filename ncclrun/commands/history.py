@@ -45,6 +45,11 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
+def attempt_id(name: str, number: int) -> str:
+    """The run id of an attempt of a run: the name itself for the first, ``<name>.2``, ``<name>.3`` for the others."""
+    return name if number == 1 else f"{name}.{number}"
+
+
 @dataclass(frozen=True)
 class RunDir:
     """``<state>/runs/<run id>/``: run.json, end.json, logs/ (and the directories of nodes on this machine)."""
@@ -149,7 +154,8 @@ def in_a_line(cause: Cause) -> str:
 def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
     """The named run, or the newest; raises UsageError with what there is.
 
-    ``going``: rather the newest whose end is not known here, for who wants to stop or follow it.
+    Of a run of several attempts the name means the last one; ``<name>.1`` is the first. ``going``: rather the newest
+    whose end is not known here, for who wants to stop or follow it.
     """
     runs = all_runs()
     if run_id is None:
@@ -157,11 +163,19 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
             raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
         open_runs = [run for run in runs if not (run.read("end.json") or {}).get("complete")] if going else []
         return (open_runs or runs)[-1]
+    attempts = [run for run in runs if run.run_id.startswith(f"{run_id}.") and _name(run) == run_id]
+    if attempts:
+        return attempts[-1]
     for run in runs:
-        if run.run_id == run_id:
+        if run.run_id == run_id or (run_id == f"{run.run_id}.1" and _name(run) == run.run_id):
             return run
     known = ", ".join(run.run_id for run in runs[-5:]) or "none"
     raise UsageError(f"no run {run_id!r} was started from this machine", fix=f"the last ones: {known}")
+
+
+def _name(run: RunDir) -> str | None:
+    """The name of the run that this is an attempt of; None where nobody asked for retries."""
+    return (run.read("run.json") or {}).get("name")
 
 
 def all_runs() -> list[RunDir]:

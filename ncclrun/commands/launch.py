@@ -18,13 +18,13 @@ from ncclrun.commands.follow import Follower
 from ncclrun.commands.history import RunDir, check_run_id, new_run_id, process_start
 from ncclrun.commands.logfiles import LogWriter
 from ncclrun.commands.member import Member
-from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
+from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused, UsageError
-from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn
+from ncclrun.model.events import Ended, Event, Failure, NodeState, RanksMoved, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
 from ncclrun.planning.planner import as_sent, planned_event, processes, run_paths, with_options
@@ -73,6 +73,8 @@ class Launch:
             self.cluster, job, transport, control, run_id=self.run_id, token=self._token, environ=environ
         )
         self._started: set[int] = set()
+        self._moved: dict[int, int] = {}
+        """First ranks of nodes whose workers have others than planned."""
         self._began = time.monotonic()
         self._run: RunDir | None = None
 
@@ -168,17 +170,20 @@ class Launch:
             nodes.append(
                 {
                     "node": dump(replace(node.node, launch=bare), mode="json"),
-                    "first_rank": node.first_rank,
+                    "first_rank": self._moved.get(node.node_rank, node.first_rank),
                     "nproc": node.nproc,
                     "endpoint": asdict(node.endpoint),
                     "boot_id": self._preparation.facts[node.node_rank].boot_id,
                     "clock_offset": self._preparation.facts[node.node_rank].clock_offset,
                 }
             )
+        attempt = self.job.attempt
         run.write(
             "run.json",
             {
                 "run_id": self.run_id,
+                "name": attempt.name if attempt else None,
+                "attempt": attempt.number if attempt else None,
                 "token": self._token,
                 "cluster": self.cluster.name,
                 "source": self.cluster.source,
@@ -213,7 +218,11 @@ class Launch:
             if failed:
                 names = ", ".join(self.cluster.nodes[rank].name for rank in sorted(failed))
                 yield from follower.stop_all(f"{names} could not start", "term")
-            yield from follower.events()
+            for event in follower.events():
+                if isinstance(event, RanksMoved):
+                    self._moved[event.node_rank] = event.first_rank
+                    self._record(run, plan)
+                yield event
         finally:
             for member in members:
                 if member.session is not None:

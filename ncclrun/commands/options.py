@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Literal
 
 from ncclrun.commands.history import check_run_id
-from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Stream
-from ncclrun.model.job import JobSpec, Stall
+from ncclrun.model.job import JobSpec, Retry, Stall
 from ncclrun.planning.hostlist import select
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -38,6 +38,7 @@ def job_from_options(
     stall: Stall | None = None,
     share_gpus: bool = False,
     clean_leftovers: bool = False,
+    checkpoint_dir: str | None = None,
 ) -> JobSpec:
     """The job of a `launch` command line; ``environ`` gives the values for ``--env NAME``."""
     if launcher not in ("torchrun", "exec"):
@@ -46,8 +47,9 @@ def job_from_options(
         raise UsageError(
             "-m goes with torchrun; --launcher exec runs a command", fix=f"--launcher exec … python -m {program}"
         )
-    if workdir is not None and not workdir.startswith(("/", "~")):
-        raise UsageError(f"--workdir {workdir!r} depends on where one stands", fix="write it from / or ~ on")
+    for option, path in (("--workdir", workdir), ("--checkpoint-dir", checkpoint_dir)):
+        if path is not None and not path.startswith(("/", "~")):
+            raise UsageError(f"{option} {path!r} depends on where one stands", fix="write it from / or ~ on")
     kind: Literal["script", "module", "command"] = "module" if module else "script"
     return JobSpec(
         kind="command" if launcher == "exec" else kind,
@@ -67,7 +69,28 @@ def job_from_options(
         stall=stall,
         share_gpus=share_gpus,
         clean_leftovers=clean_leftovers,
+        checkpoint_dir=checkpoint_dir,
     )
+
+
+def retry_options(
+    retries: int | None, spares: str | None, min_nodes: int | None, retry_on: str | None, *, detach: bool
+) -> Retry | None:
+    """``--retries`` and what goes with it; None where nobody asked for it."""
+    if retry_on not in (None, "lost", "failure"):
+        raise UsageError(f"--retry-on {retry_on!r} is not known", fix="--retry-on lost or --retry-on failure")
+    if retries is None:
+        rest = {"--spares": spares, "--min-nodes": min_nodes, "--retry-on": retry_on}
+        alone = next((option for option, value in rest.items() if value is not None), None)
+        if alone is not None:
+            raise UsageError(f"{alone} is for runs that are tried again", fix=f"add  --retries 3  to {alone}")
+        return None
+    if detach:
+        raise UsageError(
+            "--retries are made by the ncclrun that follows the run, and --detach leaves it",
+            fix="leave one of the two out; in tmux, or by nohup, an ncclrun stays when you go",
+        )
+    return Retry(times=retries, min_nodes=min_nodes, on_failure=retry_on == "failure")
 
 
 def _finite(option: str, seconds: float | None) -> float | None:
@@ -138,3 +161,17 @@ def only_nodes(cluster: ClusterSpec, selection: str | None) -> ClusterSpec:
         return cluster
     indexes = select(selection, [node.name for node in cluster.nodes])
     return replace(cluster, nodes=tuple(cluster.nodes[index] for index in indexes))
+
+
+def hold_back(
+    cluster: ClusterSpec, nodes: str | None, spares: str | None, min_nodes: int | None
+) -> tuple[ClusterSpec, tuple[Node, ...]]:
+    """The nodes that begin, and the spares, which are not among them; UsageError where nothing sensible is left."""
+    held = () if spares is None else only_nodes(cluster, spares).nodes
+    chosen = only_nodes(cluster, nodes)
+    taken = tuple(node for node in chosen.nodes if node not in held)
+    if not taken:
+        raise UsageError("all nodes are --spares: none is left to begin with", fix="hold back fewer")
+    if min_nodes is not None and min_nodes > len(taken):
+        raise UsageError(f"--min-nodes {min_nodes}, but the run begins with {len(taken)}", fix="lower --min-nodes")
+    return replace(chosen, nodes=taken), held

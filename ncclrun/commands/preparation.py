@@ -106,7 +106,7 @@ class Preparation:
             yield self._code_event(self._source.archive, (), dry_run=True)
 
     def prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
-        """Guards, code, run directories, the master's port (it comes back in the plan). Raises NotStarted, PlanError."""
+        """Guards, code, run directories, the port of the master (it is in the plan then). Raises NotStarted, PlanError."""
         guards = self._guards(plan)
         self.leftovers = bool(guards.leftovers())
         yield from self._judge((yield from guards.clear()) if self._job.clean_leftovers else guards.leftovers())
@@ -315,6 +315,7 @@ class Preparation:
             "conf": None if node.conf is None else node.conf.decode("utf-8", "surrogateescape"),
             "search": next((v.value for v in node.environment if v.name == "PATH"), None),
             "by": controller(),
+            "checkpoint_dir": self._job.checkpoint_dir or node.node.launch.checkpoint_dir,
             "about": about(self.cluster, self._job.program, plan, node),
             "listen": {"address": plan.master_addr, "port": wanted_port(self.cluster.nodes)}
             if node.node_rank == 0

@@ -11,10 +11,10 @@ from ncclrun.console.notes import render
 from ncclrun.console.output import Output
 from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
-from ncclrun.console.report import report
+from ncclrun.console.report import report, retry_report
 from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.status import RunsBoard
-from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, RunCreated
+from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, Retrying, RunCreated
 
 
 class PlainView:
@@ -36,6 +36,10 @@ class PlainView:
         if isinstance(event, Log):
             if not event.partial and not event.folded:
                 self._stdout.write(self._labels.lines(event))
+            return
+        if isinstance(event, Retrying):
+            self._stderr.write(render(self._progress.rest(), colors=False) + retry_report(event, width=None))
+            self._labels, self._progress = Labels(), Progress(time.monotonic)  # other nodes, and all from the beginning
             return
         if isinstance(event, (RunCreated, Planned)):
             self._labels.learn(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.console.notes import Level, Note, problem, render
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import duration, place
-from ncclrun.model.events import Cause, Ended, NodeSummary
+from ncclrun.model.events import Cause, Ended, NodeSummary, Retrying
 
 HEADS = ("node", "host", "ranks", "state", "exit", "time", "left running", "")
 SPARE = ("host", "time", "ranks")
@@ -24,6 +24,13 @@ def report(event: Ended, *, width: int | None) -> str:
     if event.cause is not None:
         text += render(_cause(event, event.cause), colors=colors, width=width)
     return text + render(_verdict(event), colors=colors, width=width)
+
+
+def retry_report(event: Retrying, *, width: int | None) -> str:
+    """The end of an attempt, as of a run, and what the next one does about it."""
+    number = f"attempt {event.attempt} of {event.most}"
+    note = Note("warning", f"{number}: {event.reason}; begins in {duration(event.seconds)} as run {event.run_id}")
+    return report(event.ended, width=width) + render([note], colors=width is not None, width=width)
 
 
 def _row(node: NodeSummary) -> list[str]:

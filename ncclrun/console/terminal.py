@@ -13,13 +13,13 @@ from ncclrun.console.notes import render
 from ncclrun.console.output import Output, OutputClosed
 from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
-from ncclrun.console.report import report
+from ncclrun.console.report import report, retry_report
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import FRAME, MARGIN, Screen, clip
 from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.status import RunsBoard
 from ncclrun.console.words import count
-from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, RunCreated
+from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, Retrying, RunCreated
 
 BARS = 8
 """Live lines at the bottom, at most."""
@@ -46,6 +46,8 @@ class TerminalView:
         plan: bool = False,
         prompt: Callable[[], str] = lambda: "",
     ) -> None:
+        self._colors = colors
+        self._clock = clock
         self._labels = Labels(colors)
         self._progress = Progress(clock)
         self._screen = Screen(output, size, clock)
@@ -125,6 +127,9 @@ class TerminalView:
         self._screen.write(self._labels.lines(event))
 
     def _other(self, event: Event) -> None:
+        if isinstance(event, Retrying):
+            self._retry(event)
+            return
         if isinstance(event, (RunCreated, Planned)):
             self._labels.learn(event)
         elif isinstance(event, NodeState) and event.state == "ended":
@@ -144,6 +149,13 @@ class TerminalView:
                 text += report(event, width=self._screen.columns)
         if text:
             self._screen.write(text)
+
+    def _retry(self, event: Retrying) -> None:
+        """The end of an attempt; the next one has other nodes, and all from the beginning."""
+        self._bars.clear()
+        notes = render(self._progress.rest(), colors=True, width=self._screen.columns)
+        self._screen.write(notes + retry_report(event, width=self._screen.columns))
+        self._labels, self._progress = Labels(self._colors), Progress(self._clock)
 
     def _footer(self) -> list[str]:
         columns = self._screen.columns - MARGIN

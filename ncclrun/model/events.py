@@ -363,6 +363,42 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Replaced:
+    """A node that a further attempt can't count on; ``by`` takes its place: "" none, its own name it itself again."""
+
+    node: str
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrying:
+    """An attempt has ended as ``ended`` says, and the next one (``run_id``) begins in ``seconds``.
+
+    ``attempt`` of ``most`` is that next one's number, from 1; ``reason`` is why there is another.
+    """
+
+    event: ClassVar[str] = "retry"
+    run_id: str
+    attempt: int
+    most: int
+    seconds: float
+    reason: str
+    changes: tuple[Replaced, ...]
+    ended: Ended
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RanksMoved:
+    """The workers of a node have other global ranks than planned: its local rank 0 is ``first_rank`` (c10d)."""
+
+    event: ClassVar[str] = "ranks"
+    node: str
+    node_rank: int
+    first_rank: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
     """The command can't go on: the message (several lines where there is a table) and the one step that mends it."""
 
@@ -419,6 +455,8 @@ Event = (
     | Stalled
     | Stopping
     | Ended
+    | Retrying
+    | RanksMoved
     | Failure
     | Pinged
     | Probing

@@ -120,7 +120,7 @@ class Follow:
         state = self.run.state()
         if state is not None and (state != self._state or self._peers != self._peers_told):
             self._state, self._peers_told = state, self._peers
-            told = {name: state.get(name) for name in ("state", "time", "reason", "origin")}
+            told = {name: state.get(name) for name in ("state", "time", "reason", "origin", "first_rank")}
             channel.send({"ev": "state", **told, "peers": self._peers, **self._who})
         self._open()
         if not self._send_logs(channel):

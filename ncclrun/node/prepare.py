@@ -45,6 +45,7 @@ class Order(NamedTuple):
     conf: str | None
     by: str
     about: dict[str, Any]
+    checkpoint_dir: str | None = None
 
     @property
     def directory(self) -> str:
@@ -102,6 +103,7 @@ def check(request: dict[str, Any]) -> Order:
         start.conf_text(request),
         (_text(request, "by") or "")[:LONGEST_BY],
         _about(request),
+        _text(request, "checkpoint_dir"),
     )
 
 
@@ -187,6 +189,21 @@ def _working_directory(order: Order, final: Path) -> Path:
     return home if home is not None and home.is_dir() else final
 
 
+def _checkpoint_dir(order: Order) -> str:
+    """The absolute path of the directory for checkpoints, which is there then; "" if none is wanted."""
+    if order.checkpoint_dir is None:
+        return ""
+    path = machine.expand(order.checkpoint_dir)
+    fix = "correct checkpoint_dir (it is a path on the node)"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal("no_checkpoint_dir", f"checkpoint_dir {path}: {error.strerror}", fix) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise Refusal("no_checkpoint_dir", f"checkpoint_dir {path} can't be written by {machine.user()}", fix)
+    return str(path)
+
+
 def _script_hash(order: Order, directory: Path) -> str:
     """sha256 of the script as it lies on this node; ``directory`` is the working directory as it is now."""
     if order.script is None:
@@ -246,6 +263,7 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
             "host": machine.host_id(),
             "by": order.by,
             "about": order.about,
+            "checkpoint_dir": _checkpoint_dir(order),
             "prepared_at": time.time(),
         },
     )

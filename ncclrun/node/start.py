@@ -76,10 +76,12 @@ def programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, A
     base = {**environment(request), **_run_paths(request, run)}
     own = {
         "NCCLRUN_COOKIE": run_facts["cookie"],
-        "NCCLRUN_RUN_ID": run.run_id,
+        "NCCLRUN_RUN_ID": request.get("env", {}).get("NCCLRUN_RUN_ID", run.run_id),
         "NCCLRUN_NODE_RANK": str(run.node_rank),
         "NCCLRUN_PIPES": str(run.pipes),
     }
+    if run_facts.get("checkpoint_dir"):
+        own["NCCLRUN_CHECKPOINT_DIR"] = run_facts["checkpoint_dir"]
     armed = _armed(request, run)
     found = []
     for process in request.get("processes") or []:

@@ -75,6 +75,7 @@ class Supervisor:
         self._why = ""
         self._over = False
         self._detail = ""
+        self._first_rank: int | None = None
         self._started_at = time.time()
         self._oom = oom.kills()
         self._control = -1
@@ -206,6 +207,9 @@ class Supervisor:
 
     def _judge_workers(self, watch: ranks.Watch) -> None:
         """torchrun ends a failed worker's siblings itself, in its own time; the other nodes are to know at once."""
+        if watch.first_rank != self._first_rank:
+            self._first_rank = watch.first_rank
+            self._say(self._state, self._why)
         if self._ending.stage == "running" and not self._terms.restarts:
             bad = [rank for rank in watch.latest.values() if rank.ended_at is not None and rank.status]
             if bad:
@@ -225,7 +229,8 @@ class Supervisor:
         how = f"exit code {end['code']}" if end["signal"] is None else f"signal {end['signal']}"
         if rank.local_rank < 0:
             return f"torchrun failed ({how})"
-        return f"rank {self._terms.first_rank + rank.local_rank} failed ({how})"
+        first = self._terms.first_rank if self._first_rank is None else self._first_rank
+        return f"rank {first + rank.local_rank} failed ({how})"
 
     # --- orders
 
@@ -304,6 +309,7 @@ class Supervisor:
             "time": time.time(),
             "reason": reason,
             "origin": self._stop["origin"] if self._stop is not None else None,
+            "first_rank": self._first_rank,
             "lifeline": self._lifeline is not None,
             "cgroup": str(self._group or ""),
             "supervisor": supervisor,

@@ -4,7 +4,7 @@
 # With NCCLRUN_STACKS the worker, and not torchrun, is armed to tell its stacks (stackarm.py).
 # One short printf is one write to the FIFO, so that the lines of several workers don't mix.
 SCRIPT = """\
-printf '%s %s %s\\n' "$LOCAL_RANK" "$$" "${TORCHELASTIC_ERROR_FILE-}" > "$NCCLRUN_PIPES/ranks"
+printf '%s %s %s %s\\n' "$LOCAL_RANK" "$$" "$RANK" "${TORCHELASTIC_ERROR_FILE-}" > "$NCCLRUN_PIPES/ranks"
 if [ -n "${NCCLRUN_STACKS-}" ]; then
     PYTHONPATH="$NCCLRUN_STACKS${PYTHONPATH:+:$PYTHONPATH}"
     export PYTHONPATH

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from ncclrun.model.cluster import Nccl, Node
+from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, Variable
 
 SECRET_NAME = re.compile(r"(?<!_IB_P)KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL", re.IGNORECASE)
@@ -22,13 +23,14 @@ def node_environment(
     forwarded: Mapping[str, str],
     options: Mapping[str, str],
     from_shell: Collection[str] = (),
+    attempt: Mapping[str, str] | None = None,
 ) -> tuple[Variable, ...]:
     """Variables for every process of the node, sorted by name.
 
     Layers, each over the one before: the network choice (``endpoint`` None: there is none), ``nccl.env``,
     ``launch.env`` with the node's own ``env``, ``forward_env`` (``forwarded`` holds this machine's values, of those
-    that it exports), ``--env``. ``from_shell`` names those of ``--env`` that stood there without a value: like what is
-    forwarded, they are secret.
+    that it exports), ``--env``, ``attempt``. ``from_shell`` names those of ``--env`` that stood there without a value:
+    like what is forwarded, they are secret.
     """
     layers: list[tuple[str, Mapping[str, str]]] = [
         ("network", {} if endpoint is None else network_variables(endpoint)),
@@ -37,6 +39,7 @@ def node_environment(
         ("launch.env", node.launch.env),
         ("forward_env", {name: forwarded[name] for name in node.launch.forward_env if name in forwarded}),
         ("--env", options),
+        ("attempt", attempt or {}),
     ]
     merged: dict[str, Variable] = {}
     for origin, layer in layers:
@@ -44,6 +47,17 @@ def node_environment(
             secret = origin == "forward_env" or (origin == "--env" and name in from_shell) or _is_secret(name, value)
             merged[name] = Variable(name=name, value=value, origin=origin, secret=secret)
     return tuple(merged[name] for name in sorted(merged))
+
+
+def attempt_variables(job: JobSpec, node: Node) -> dict[str, str]:
+    """What the script may ask about its place in the life of the run; the directory as written, ``~`` and all."""
+    attempt = job.attempt
+    directory = job.checkpoint_dir or node.launch.checkpoint_dir
+    return {
+        "NCCLRUN_ATTEMPT": str(attempt.number if attempt else 1),
+        **({"NCCLRUN_RUN_ID": attempt.name} if attempt else {}),
+        **({"NCCLRUN_CHECKPOINT_DIR": directory} if directory else {}),
+    }
 
 
 def default_variables(launcher: str, nproc: int) -> tuple[Variable, ...]:
