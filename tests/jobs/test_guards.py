@@ -112,15 +112,11 @@ class TestTwoLaunches:
         assert bench.run("stop", "first").code == 0
         assert bench.sh("true").code == 0
 
-    def test_share_gpus_goes_beside_it(self, bench: Bench) -> None:
-        first = holding(bench, "first")
-        assert bench.sh("true", options=("--share-gpus",)).code == 0
-        assert stop(first).code == 130
-
-    def test_each_on_its_own_gpu_go_together(self, bench: Bench) -> None:
+    def test_each_on_its_own_gpu_go_together_and_on_the_same_when_told(self, bench: Bench) -> None:
         first = holding(bench, "first", more="--env CUDA_VISIBLE_DEVICES=0")
         assert bench.sh("true", options=("--env", "CUDA_VISIBLE_DEVICES=1")).code == 0
         assert bench.sh("true").code == 3
+        assert bench.sh("true", options=("--share-gpus",)).code == 0
         assert stop(first).code == 130
 
     def test_another_users_run_is_in_the_way_as_well(self, bench: Bench, others: str) -> None:
