@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -11,20 +10,17 @@ from typing import Any
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.inbox import Message
+from ncclrun.commands.links import Connect, Links
 from ncclrun.commands.logfiles import LogSink
 from ncclrun.commands.member import How, Member
 from ncclrun.commands.orders import Orders
 from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.streams import Streams
 from ncclrun.diagnosis.ncclwatch import NcclWatch
-from ncclrun.model.cluster import Node
-from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
+from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, NodeState, NodeStateName, RanksMoved, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
-from ncclrun.transport.session import Answer, Session, refusal
-
-Connect = Callable[[Node, Callable[[Node, dict[str, Any], bytes], None]], Session]
-"""Opens a new session to a node, for a link that broke."""
+from ncclrun.transport.session import Answer, refusal
 
 WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
@@ -67,10 +63,10 @@ class Follower:
         self._inbox = inbox
         self._streams = Streams(writer, watch or NcclWatch({}))
         self._control = control
-        self._connect = connect
+        self._links = Links(inbox, connect)
         self._tail = tail
         self._token = token
-        self._orders = Orders(token, claims=claims)
+        self._orders = Orders(run_id, members, token, self._into_inbox, claims=claims)
         self._stall = stall
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._pressed = 0
@@ -78,11 +74,10 @@ class Follower:
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
         self._leave_at = None if leave_after is None else time.monotonic() + leave_after
-        self._reconnected: queue.SimpleQueue[tuple[Member, int, Session | NcclrunError]] = queue.SimpleQueue()
 
     def events(self) -> Iterator[Event]:
         """Runs until every member is over, or the user left."""
-        self._claim()
+        self._orders.claim()
         for member in self.members:
             if member.over:
                 continue
@@ -185,9 +180,11 @@ class Follower:
         elif do == "follow" and error is not None:
             yield from self._lose(member, error.message)
         elif do == "claim" and error is None:
-            self._claimed(member, int(answer["epoch"]))
+            self._orders.granted(member, int(answer["epoch"]))
         elif do in ("claim", "stop") and error is not None:
-            yield from self._order_refused(member, error)
+            yield from self._orders.refused(member, error)
+            if not self._orders.valid:
+                self.stopped_by = ""  # it was not us, then
         elif do == "discard" and error is not None:
             yield from self._ask_to_follow(member)  # it came after all
         elif do == "discard":
@@ -203,31 +200,11 @@ class Follower:
             member.unknown_since, member.lost_at = time.monotonic(), time.time()
             yield self._enter(member, "unknown", reason)
         member.generation += 1
-        self._claim()
-        threading.Thread(
-            target=self._reconnect, args=(member, member.generation), daemon=True, name=f"reconnect {member.node.name}"
-        ).start()
-
-    def _reconnect(self, member: Member, generation: int) -> None:
-        """In a thread of its own: tries until it has a session or the lease is over."""
-
-        def sink(_: Node, header: dict[str, Any], body: bytes) -> None:
-            self._inbox.put((member.node_rank, generation, header, body))
-
-        pause = 0.5
-        while not member.over and member.generation == generation:
-            try:
-                self._reconnected.put((member, generation, self._connect(member.node, sink)))
-            except NcclrunError as error:
-                self._reconnected.put((member, generation, error))
-            else:
-                return
-            time.sleep(pause)
-            pause = min(pause * 2, 5.0)
+        self._orders.claim()
+        self._links.seek(member)
 
     def _reconnections(self) -> Iterator[Event]:
-        while not self._reconnected.empty():
-            member, generation, result = self._reconnected.get()
+        for member, generation, result in self._links.found():
             if isinstance(result, NcclrunError):
                 member.no_way = result.message
             elif member.over or generation != member.generation:
@@ -240,9 +217,9 @@ class Follower:
                 member.session, member.unknown_since, member.lost_at, member.no_way = result, None, None, ""
                 member.boot_id, member.only_from_here = str(result.hello.get("boot_id")), False
                 yield self._enter(member, "running", "reachable again")
-                self._claim()
+                self._orders.claim()
                 yield from self._ask_to_follow(member)
-                self._send_stop(member)
+                self._orders.send(member)
 
     def _watch_links(self) -> Iterator[Event]:
         for member in self.members:
@@ -301,79 +278,13 @@ class Follower:
         )
         for member in asked:
             member.asked, member.asked_at, member.asked_why = how, time.monotonic(), reason
-            self._send_stop(member)
-
-    def _send_stop(self, member: Member) -> None:
-        """Sends what was asked of the node, once it is known under which epoch; its end comes by `follow`."""
-        if member.asked is None or member.over or self._orders.epoch is None:
-            return
-        self._send_claim(member)
-        self._send(
-            member, "stop", how=member.asked, grace=member.grace, epoch=self._orders.epoch, reason=member.asked_why
-        )
-
-    def _send(self, member: Member, do: str, **args: Any) -> None:
-        """As ``_ask``, of which a broken link is heard later, by `gone`: when there is a new one, it is asked again."""
-        if member.session is not None:
-            with suppress(HostError):
-                member.session.ask(
-                    do, self._into_inbox(member, do), run_id=self.run_id, node_rank=member.node_rank, **args
-                )
-
-    # --- the right to give orders
-
-    def _claim(self) -> None:
-        """Asks a node for the next epoch where ours is not known yet."""
-        if self._orders.epoch is not None:
-            return
-        if (member := self._orders.first(self.members)) is not None:
-            self._send(member, "claim", **self._orders.claim(None))
-        elif self._orders.epoch is not None:
-            self._send_orders()
-
-    def _claimed(self, member: Member, epoch: int) -> None:
-        if self._orders.epoch is None:
-            self._orders.granted(epoch)
-            member.epoch = epoch
-            self._send_orders()
-
-    def _send_claim(self, member: Member) -> None:
-        """Right before an order, or as soon as the epoch is known: a session keeps the order of requests."""
-        epoch = self._orders.epoch
-        if epoch is not None and member.epoch != epoch and not member.over:
-            member.epoch = epoch
-            self._send(member, "claim", **self._orders.claim(epoch))
-
-    def _send_orders(self) -> None:
-        for member in self.members:
-            self._send_claim(member)
-            self._send_stop(member)
-
-    def _order_refused(self, member: Member, error: NodeRefused) -> Iterator[Event]:
-        if not self._orders.refused(member, error):
-            return
-        if self._orders.lost_to is None:
-            if self._orders.epoch is None:
-                self._claim()
-            else:
-                self._send_orders()
-            return
-        # Whoever has it now decides; what was asked here has stopped nobody, or somebody who stops anyway.
-        for one in self.members:
-            one.asked = None
-        theirs = self._orders.lost_to
-        since = float(theirs.get("since", time.time())) - member.clock_offset
-        who = f"{theirs.get('by', '?')}@{theirs.get('host', '?')}"
-        yield Warn(
-            text=f"{who} has taken the run over at {time.strftime('%H:%M:%S', time.localtime(since))}; this ncclrun "
-            "only shows it from now on",
-            fix=f"ncclrun stop {self.run_id}   ends it all the same, as Ctrl-C does",
-        )
+            self._orders.send(member)
 
     def _watch_user(self) -> Iterator[Event]:
         level = self._control.level
         if level > self._pressed:
             self._pressed = level
+            self._orders.insist()
             self._blame("user")
             yield from self.stop_for_user("interrupted", "term" if level == 1 else "kill")
 
@@ -391,7 +302,7 @@ class Follower:
 
     def _blame(self, who: StoppedBy) -> None:
         """Notes who ended the run, unless something had failed before."""
-        if not any(member.asked or member.lost for member in self.members):
+        if self._orders.valid and not any(member.asked or member.lost for member in self.members):
             self.stopped_by = who
 
     def _watch_silence(self) -> Iterator[Event]:

@@ -297,6 +297,7 @@ class TestWhoGivesOrders:
         (warning,) = (event for event in told if isinstance(event, Warn))
         assert warning.text.startswith("ann@desk has taken the run over at ")
         assert [one.asked for one in follower.members] == [None, None]
+        assert follower.stopped_by == ""
         assert all(one.record for one in follower.members)
         assert [session.orders for session in sessions] == [[("stop", 0)]] * 2
 
