@@ -106,7 +106,7 @@ class Preparation:
             yield self._code_event(self._source.archive, (), dry_run=True)
 
     def prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
-        """Guards, code, run directories, the port of the master (it is in the plan then). Raises NotStarted, PlanError."""
+        """Guards, code, run directories, the master's port (in the plan then). Raises NotStarted, PlanError."""
         guards = self._guards(plan)
         self.leftovers = bool(guards.leftovers())
         yield from self._judge((yield from guards.clear()) if self._job.clean_leftovers else guards.leftovers())
