@@ -22,7 +22,7 @@ BATCH_SECONDS = 0.05
 QUIET_AFTER_SECONDS = 2.0
 QUIET_SECONDS = 0.2
 # How often the supervisors of followed runs are told that a controller is there, while it is heard.
-ALIVE_SECONDS = 3.0
+ALIVE_SECONDS = 1.0
 UNHEARD_SECONDS = 12.0
 
 
