@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
@@ -26,7 +25,6 @@ ALL = 10_000
 
 def status_of_run(run: RunDir, transport: Transport, control: Control) -> Iterator[Event]:
     """How one run of this machine stands on each of its nodes; Ended has 255 where a host was not reached."""
-    began = time.monotonic()
     known = run_nodes(run)
     record = run.read("run.json") or {}
     nodes = [one.node for one in known]
@@ -47,7 +45,7 @@ def status_of_run(run: RunDir, transport: Transport, control: Control) -> Iterat
                 rows.append(_gone(run, record, one))
             yield from _left(inventory, one.node, run.run_id)
         yield from rows
-        yield _ended(rows, asking.lost, nodes, began, run.run_id)
+        yield _ended(rows, asking.lost, nodes, run.run_id)
 
 
 def status_of_cluster(
@@ -59,7 +57,6 @@ def status_of_cluster(
     everything: bool = False,
 ) -> Iterator[Event]:
     """All runs of this user on these nodes, whoever started them where, or the named one; the newest comes last."""
-    began = time.monotonic()
     with Asking(cluster.nodes, transport, control) as asking:
         yield from asking.connect()
         inventories = asking.inventories(ALL if everything or run_id is not None else ENDED)
@@ -76,7 +73,7 @@ def status_of_cluster(
             yield from _left(inventory, cluster.nodes[place], run_id)
         rows += [_silent(cluster.nodes[place], event) for place, event in sorted(asking.lost.items())]
         yield from rows
-        yield _ended(rows, asking.lost, cluster.nodes, began, run_id or "")
+        yield _ended(rows, asking.lost, cluster.nodes, run_id or "")
 
 
 def _row(part: Part, node: Node, first_rank: int | None) -> RunOnNode:
@@ -198,9 +195,7 @@ def _left(inventory: Inventory, node: Node, run_id: str | None) -> Iterator[Even
             )
 
 
-def _ended(
-    rows: Sequence[RunOnNode], lost: Mapping[int, Unreachable], nodes: Sequence[Node], began: float, run_id: str
-) -> Ended:
+def _ended(rows: Sequence[RunOnNode], lost: Mapping[int, Unreachable], nodes: Sequence[Node], run_id: str) -> Ended:
     going = {row.run_id for row in rows if row.state not in ("ended", "gone", "unknown")}
     if lost:
         reason = f"{listed([nodes[place].name for place in sorted(lost)])} not reached: what runs there is not known"
@@ -208,5 +203,4 @@ def _ended(
         reason = f"run {run_id} " + ("goes on" if going else "has ended" if rows else "is on none of these nodes")
     else:
         reason = f"{len(going)} run{'' if len(going) == 1 else 's'} of yours on {len(nodes)} nodes"
-    seconds = time.monotonic() - began
-    return Ended(run_id=run_id, exit_code=EXIT_UNREACHABLE if lost else 0, reason=reason, seconds=seconds)
+    return Ended(run_id=run_id, exit_code=EXIT_UNREACHABLE if lost else 0, reason=reason, seconds=0.0)

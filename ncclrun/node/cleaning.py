@@ -32,6 +32,8 @@ class Candidate(NamedTuple):
     ended: float
     size: int
     why: str
+    over: bool = True
+    """Its end is written: one that goes on is no candidate that anybody would miss, unless it is named."""
 
     def as_json(self) -> dict[str, Any]:
         """What both lists of the answer tell of it."""
@@ -77,7 +79,11 @@ def _candidates(state: Path) -> list[Candidate]:
                 phase = inventory.phase(part)
                 ended = float(phase["ended_at"] or part.path.stat().st_mtime)
                 why = _why_kept(part, phase, len(living.get(part.run()["cookie"], [])))
-                found.append(Candidate(part, ended, inventory.size_of(part.path, float("inf")) or 0, why))
+                found.append(
+                    Candidate(
+                        part, ended, inventory.size_of(part.path, float("inf")) or 0, why, phase["state"] == "ended"
+                    )
+                )
     return sorted(found, key=lambda one: one.ended)
 
 
@@ -142,7 +148,7 @@ def clean(state: Path, wanted: Wish) -> dict[str, Any]:
     chosen = choose(candidates, wanted, time.time())
     whys = {one: "" if wanted.dry_run else _remove(one) for one in chosen}
     removed = [{**one.as_json(), "ended_at": one.ended} for one in chosen if not whys[one]]
-    asked = [one for one in candidates if wanted.run_ids is None or one.part.run_id in wanted.run_ids]
+    asked = [one for one in candidates if (one.over if wanted.run_ids is None else one.part.run_id in wanted.run_ids)]
     kept = [{**one.as_json(), "why": one.why or whys[one]} for one in asked if one.why or whys.get(one)]
     code = _code(state, wanted)
     size = sum(path.stat().st_blocks * inventory.BLOCK for path in code)

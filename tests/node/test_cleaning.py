@@ -69,6 +69,8 @@ def test_of_named_runs_all_that_ended_go_whatever_their_age(node: Client, runs: 
 
 def test_a_run_that_lives_is_never_removed(node: Client, runs: Path) -> None:
     node.launch("r", [sys.executable, "-c", "import time; time.sleep(600)"])
+    unnamed = clean(node, older_than=0, keep_size=0)
+    assert (unnamed["removed"], unnamed["kept"]) == ([], [])
     answer = clean(node, older_than=0, keep_size=0, run_ids=["r"])
     assert (named(answer["removed"]), answer["kept"][0]["why"]) == ([], "it is running")
     (part,) = (runs / "r").iterdir()
