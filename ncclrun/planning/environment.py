@@ -60,14 +60,17 @@ def attempt_variables(job: JobSpec, node: Node) -> dict[str, str]:
     }
 
 
-def default_variables(launcher: str, nproc: int) -> tuple[Variable, ...]:
+def default_variables(launcher: str, nproc: int, rendezvous: str = "static") -> tuple[Variable, ...]:
     """What is set where the node's login environment does not have it.
 
-    torchrun itself gives each of several workers one OpenMP thread, and prints five lines about it on every node.
+    torchrun itself gives each of several workers one OpenMP thread, and prints five lines about it on every node. With
+    c10d it keeps one store for all restarts, in which restarted workers find the addresses of dead ones.
     """
     defaults = {"PYTHONUNBUFFERED": "1"}
     if launcher == "torchrun" and nproc > 1:
         defaults["OMP_NUM_THREADS"] = "1"
+    if launcher == "torchrun" and rendezvous == "c10d":
+        defaults["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return tuple(Variable(name=name, value=value, origin="default") for name, value in sorted(defaults.items()))
 
 

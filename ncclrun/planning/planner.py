@@ -83,7 +83,7 @@ def make_plan(
                 environment=delivered.environment,
                 file=delivered.file,
                 conf=run_conf(delivered.file, files_read(fact)) if cluster.nccl.deliver == "file" else None,
-                defaults=default_variables(job.launcher, counts[node_rank]),
+                defaults=default_variables(job.launcher, counts[node_rank], node.launch.rendezvous),
                 unset=fact.stale,
                 workdir=node.launch.workdir or workdir,
                 grace=node.launch.grace,
