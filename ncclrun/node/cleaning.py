@@ -119,11 +119,14 @@ def _remove(one: Candidate) -> str:
     if moved.supervisor() is not None or inventory.living().get(cookie):
         aside.rename(path)
         return "it was started at this moment"
-    trouble: list[str] = []
-    shutil.rmtree(aside, onerror=lambda *fault: trouble.append(f"{fault[1]}: {fault[2][1]}"))
+    trouble = ""
+    try:
+        shutil.rmtree(aside)
+    except OSError as error:
+        trouble = f"not all of it could be removed: {error.filename}: {error.strerror}"
     with contextlib.suppress(OSError):  # another part, or what its controller keeps, is in it
         path.parent.rmdir()
-    return f"not all of it could be removed: {trouble[0]}" if trouble else ""
+    return trouble
 
 
 def _drafts(state: Path) -> list[Path]:
