@@ -195,6 +195,8 @@ def _checkpoint_dir(order: Order) -> str:
         return ""
     path = machine.expand(order.checkpoint_dir)
     fix = "correct checkpoint_dir (it is a path on the node)"
+    if not path.is_absolute():
+        raise Refusal("no_checkpoint_dir", f"checkpoint_dir {order.checkpoint_dir} is not absolute", fix)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

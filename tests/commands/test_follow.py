@@ -18,7 +18,7 @@ from ncclrun.commands.member import Member
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Event, Log, Stopping, Warn
+from ncclrun.model.events import Event, Log, RanksMoved, Stopping, Warn
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.session import Answer, Session
 
@@ -392,3 +392,39 @@ class TestLeaving:
         control, told = self.left({"reason": "failed", "ranks": []})
         assert not control.detach
         assert any(isinstance(event, Stopping) for event in told)
+
+
+class TestRanks:
+    """Which ranks a node's workers have is for torchrun to say; what was printed under a name keeps it."""
+
+    @staticmethod
+    def told(*frames: tuple[dict[str, Any], bytes]) -> tuple[Member, list[Event]]:
+        inbox: Any = queue.SimpleQueue()
+        for header, body in (*frames, ({"ev": "end", "record": {"reason": "finished", "ranks": []}}, b"")):
+            inbox.put((0, 0, header, body))
+        alone = member(0, Scripted())
+        follower = Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t")
+        return alone, list(follower.events())
+
+    @staticmethod
+    def state(first_rank: int | None) -> tuple[dict[str, Any], bytes]:
+        return {"ev": "state", "state": "running", "reason": "", "first_rank": first_rank}, b""
+
+    LINE = ({"ev": "log", "stream": "0.out", "offset": 0, "time": 1.0}, b"hello\n")
+
+    def test_others_than_planned_are_told_and_shown(self) -> None:
+        alone, events = self.told(self.state(None), self.state(3), self.LINE)
+        assert alone.first_rank == 3
+        (moved,) = (event for event in events if isinstance(event, RanksMoved))
+        assert (moved.node, moved.node_rank, moved.first_rank) == ("n0", 0, 3)
+        assert [event.rank for event in events if isinstance(event, Log)] == [3]
+
+    def test_as_planned_there_is_nothing_to_say(self) -> None:
+        _, events = self.told(self.state(0), self.LINE)
+        assert not any(isinstance(event, RanksMoved | Warn) for event in events)
+
+    def test_ranks_that_move_later_are_a_warning_once(self) -> None:
+        alone, events = self.told(self.state(0), self.LINE, self.state(3), self.state(3))
+        assert alone.first_rank == 0
+        (warning,) = (event for event in events if isinstance(event, Warn))
+        assert "torchrun has numbered its workers anew, from 3 on" in warning.text

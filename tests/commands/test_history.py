@@ -174,6 +174,12 @@ class TestFindRun:
         self.make("b", 200)
         assert find_run("a") == wanted
 
+    def test_of_several_attempts_the_name_means_the_last_one(self) -> None:
+        first, second, other = self.make("a", 100), self.make("a.2", 200), self.make("a.x", 300)
+        for run, name in ((first, "a"), (second, "a"), (other, None)):
+            run.write("run.json", {"name": name})
+        assert [find_run(run_id) for run_id in ("a", "a.1", "a.2", "a.x")] == [second, first, second, other]
+
     def test_an_unknown_one_names_the_last_ones(self) -> None:
         for number in range(7):
             self.make(f"r{number}", number)
