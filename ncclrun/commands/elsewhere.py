@@ -138,7 +138,9 @@ def _found(parts: Sequence[Part], cluster: ClusterSpec, sessions: Mapping[int, S
 
 
 def _row(member: RunMember, part: Part | None, first_rank: int, cluster: ClusterSpec) -> dict[str, Any]:
-    """A node's row of the record."""
+    """A node's row of the record; ``first_rank`` is what it would be in the order of the nodes."""
+    if part is not None and part.entry.about.first_rank is not None:
+        first_rank = part.entry.about.first_rank
     node = cluster.nodes[part.place] if part is not None else _by_name(member, cluster)
     bare = node.launch.model_copy(update={"env": {}, "forward_env": ()})  # as in our own records: no secrets
     row: dict[str, Any] = {
