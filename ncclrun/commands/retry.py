@@ -18,6 +18,8 @@ from ncclrun.transport.base import Transport
 
 PAUSE = 5.0
 """Seconds before the second attempt; twice as many before each further one, up to LONGEST_PAUSE."""
+AGAIN_PAUSE = 60.0
+"""The least where a lost node is tried again itself: a host that restarts takes minutes."""
 LONGEST_PAUSE = 300.0
 TICK = 0.1
 _LOST = {"lost": "supervisor lost", "rebooted": "host rebooted", "unknown": "host lost"}
@@ -70,11 +72,13 @@ class Attempts:
             if number > self._most or not self._again(ended):
                 yield ended
                 return
+            self._lineup = next_lineup(self._lineup, lost_nodes(ended, unreachable), self._retry.min_nodes)
+            if any(change.by == change.node for change in self._lineup.changes):
+                pause = max(pause, AGAIN_PAUSE)
             left = None if left is None else left - ended.seconds - pause
             if left is not None and left <= 0:
                 yield replace(ended, exit_code=EXIT_TIMEOUT, reason="timeout")
                 return
-            self._lineup = next_lineup(self._lineup, lost_nodes(ended, unreachable), self._retry.min_nodes)
             yield self._retrying(ended, number, pause)
             if self._interrupted(pause):
                 reason = f"interrupted before attempt {number}"

@@ -71,6 +71,7 @@ class Launches:
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "PAUSE", 0.0)
+    monkeypatch.setattr(retry, "AGAIN_PAUSE", 0.0)
 
 
 def attempts(
@@ -125,6 +126,15 @@ def test_the_last_attempts_end_is_the_runs(monkeypatch: pytest.MonkeyPatch) -> N
 def test_other_ends_are_the_runs_own(monkeypatch: pytest.MonkeyPatch, end: Ended) -> None:
     launches, events = attempts(monkeypatch, (end,))
     assert (len(launches.made), events) == (1, [end])
+
+
+def test_a_host_that_is_waited_for_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "AGAIN_PAUSE", 0.2)
+    two = ended(255, "lost", row("gpu1", "rebooted"), row("gpu3", "rebooted"))
+    _, events = attempts(monkeypatch, (LOST,), (two,), (FINE,))
+    told = [event for event in events if isinstance(event, Retrying)]
+    assert [event.seconds for event in told] == [0.0, 0.2]
+    assert told[1].reason == "gpu1 tried again (host rebooted); gpu3 tried again (host rebooted)"
 
 
 def test_a_rank_that_failed_is_tried_again_on_the_same_nodes_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
