@@ -97,7 +97,8 @@ def _tell_programs(message: str, fix: str, code: int, *, asked: bool) -> None:
         return
     from ncclrun.console.jsonl import json_lines
     from ncclrun.console.output import Output, OutputClosed
-    from ncclrun.model.events import Ended, Failure
+    from ncclrun.model.endevents import Ended
+    from ncclrun.model.events import Failure
 
     failure = Failure(message=message, fix=fix, exit_code=code)
     end = Ended(run_id="", exit_code=code, reason=message.split("\n", maxsplit=1)[0], seconds=0.0)

@@ -159,7 +159,7 @@ def tell(
     from ncclrun.console.keyboard import QUESTION
     from ncclrun.console.output import Output, OutputClosed, OutputStuck
     from ncclrun.console.view import make_view
-    from ncclrun.model.events import Ended
+    from ncclrun.model.endevents import Ended
 
     code, started = None, ""
     aside = aside and not json

@@ -19,8 +19,9 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir, all_runs, find_run, process_start
 from ncclrun.commands.logs import run_nodes
 from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError
-from ncclrun.model.events import Ended, Event
+from ncclrun.model.events import Event
 from ncclrun.model.runevents import Cleaned, KeptRun, OldRun
 from ncclrun.model.words import listed
 from ncclrun.transport.base import Transport

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ncclrun.model.endevents import Cause, Ended
 from ncclrun.model.errors import NcclrunError, UsageError
-from ncclrun.model.events import Cause, Ended
 
 STATE_FIX = "set XDG_STATE_HOME to a directory that you can write to"
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")

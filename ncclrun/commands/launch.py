@@ -23,8 +23,9 @@ from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused, UsageError
-from ncclrun.model.events import Ended, Event, Failure, NodeState, RanksMoved, RunCreated, Warn
+from ncclrun.model.events import Event, Failure, NodeState, RanksMoved, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
 from ncclrun.planning.planner import as_sent, planned_event, processes, run_paths, with_options

@@ -11,7 +11,7 @@ from ncclrun.commands.survey import Participant
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues, across, node_values
 from ncclrun.model.cluster import ClusterSpec
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.settings import SettingFinding
 from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.effective import LOGIN

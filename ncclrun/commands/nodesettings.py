@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.survey import ASK_TIMEOUT, Participant
 from ncclrun.diagnosis.settings import NodeValues, node_values
-from ncclrun.model.events import NcclSays, Problem
+from ncclrun.model.netevents import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import ConfFile

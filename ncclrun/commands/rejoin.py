@@ -18,8 +18,9 @@ from ncclrun.commands.member import How, Member
 from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE
-from ncclrun.model.events import Ended, Event, Log, RunCreated, Unreachable, Warn
+from ncclrun.model.events import Event, Log, RunCreated, Unreachable, Warn
 from ncclrun.model.job import Stall
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.base import Transport

@@ -10,8 +10,9 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.history import attempt_id, check_run_id, new_run_id
 from ncclrun.commands.launch import Launch
 from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.endevents import Ended, NodeSummary, Retrying
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_TIMEOUT, EXIT_UNREACHABLE
-from ncclrun.model.events import Ended, Event, NodeSummary, Retrying, Unreachable
+from ncclrun.model.events import Event, Unreachable
 from ncclrun.model.job import Attempt, JobSpec, Retry
 from ncclrun.planning.spares import Lineup, changes_text, next_lineup
 from ncclrun.transport.base import Transport

@@ -7,8 +7,9 @@ from typing import Any
 
 from ncclrun.commands.history import RunDir, all_runs
 from ncclrun.commands.logs import is_followed
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Ended, Event, Warn
+from ncclrun.model.events import Event, Warn
 from ncclrun.model.runevents import RecordedRun
 
 SHOWN = 20

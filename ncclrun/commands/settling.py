@@ -10,8 +10,9 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.nodesettings import Settings, settings_of
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.model.cluster import ClusterSpec
-from ncclrun.model.events import Event, Judged, Resolved, Warn
+from ncclrun.model.events import Event, Warn
 from ncclrun.model.facts import NodeFacts
+from ncclrun.model.netevents import Judged, Resolved
 from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.model.settings import Setting
 from ncclrun.nccl.effective import effective, node_layers

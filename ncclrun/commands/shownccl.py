@@ -14,8 +14,9 @@ from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues, across, findings
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.effective import Effective
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, PlanError
-from ncclrun.model.events import Ended, Event, Warn
+from ncclrun.model.events import Event, Warn
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen

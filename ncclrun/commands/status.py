@@ -11,8 +11,9 @@ from ncclrun.commands.elsewhere import Part, by_run
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.logs import RunNode, run_nodes
 from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE
-from ncclrun.model.events import Ended, Event, Unreachable
+from ncclrun.model.events import Event, Unreachable
 from ncclrun.model.inventory import Inventory, RunThere
 from ncclrun.model.runevents import GpuUse, LeftOnNode, RunOnNode, RunStateName
 from ncclrun.model.words import listed

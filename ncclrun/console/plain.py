@@ -14,7 +14,9 @@ from ncclrun.console.progress import Progress
 from ncclrun.console.report import report, retry_report
 from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.status import RunsBoard
-from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, Retrying, RunCreated
+from ncclrun.model.endevents import Ended, Retrying
+from ncclrun.model.events import Event, Log, Planned, RunCreated
+from ncclrun.model.netevents import Pinged
 
 
 class PlainView:

@@ -10,26 +10,22 @@ from ncclrun.console.resolved import nccl_words, probed_words
 from ncclrun.console.stages import NetworkStages
 from ncclrun.console.stall import stall_notes
 from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, place, size
+from ncclrun.model.endevents import Ended
 from ncclrun.model.events import (
     CodeSent,
     Connected,
-    Ended,
     Event,
     Failure,
-    NcclSays,
     NodeState,
-    Pinged,
     Planned,
     Prepared,
-    Probed,
     Refused,
-    Resolved,
     RunCreated,
     Stopping,
     Unreachable,
     Warn,
-    Written,
 )
+from ncclrun.model.netevents import NcclSays, Pinged, Probed, Resolved, Written
 from ncclrun.model.stallevents import Stalled
 from ncclrun.model.words import listed
 

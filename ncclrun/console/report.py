@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.console.notes import Level, Note, problem, render
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import duration, place
-from ncclrun.model.events import Cause, Ended, NodeSummary, Retrying
+from ncclrun.model.endevents import Cause, Ended, NodeSummary, Retrying
 
 HEADS = ("node", "host", "ranks", "state", "exit", "time", "left running", "")
 SPARE = ("host", "time", "ranks")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import ago, count, duration, place, size
-from ncclrun.model.events import Ended, Event, Failure
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event, Failure
 from ncclrun.model.runevents import Cleaned, LeftOnNode, RecordedRun, RunOnNode
 from ncclrun.model.words import listed
 

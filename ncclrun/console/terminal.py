@@ -19,7 +19,9 @@ from ncclrun.console.screen import FRAME, MARGIN, Screen, clip
 from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.status import RunsBoard
 from ncclrun.console.words import count
-from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, Retrying, RunCreated
+from ncclrun.model.endevents import Ended, Retrying
+from ncclrun.model.events import Event, Log, NodeState, Planned, RunCreated
+from ncclrun.model.netevents import Pinged
 
 BARS = 8
 """Live lines at the bottom, at most."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ncclrun.model.events import Problem
 from ncclrun.model.facts import Gpu, GpuProcess, Leftover, NodeFacts
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import NodePlan
 from ncclrun.model.words import lasting
 

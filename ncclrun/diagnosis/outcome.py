@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at
+from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at, unheard
 from ncclrun.diagnosis.stderr import tells_of_another
+from ncclrun.model.endevents import Cause, NodeSummary
 from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_STALLED, EXIT_TIMEOUT
-from ncclrun.model.events import Cause, NodeSummary
 from ncclrun.model.outcome import NodeEnd, Outcome, Reason, StoppedBy
 
 _TRAVELS = "Did it travel? The script's directory does, less what .gitignore names, and is the working directory there."
@@ -36,7 +36,7 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
     124 or 123.
     """
     failed = [failures_of(end) for end in ends]
-    failures = [failure for of_node in failed for failure in of_node]
+    failures = [*(failure for of_node in failed for failure in of_node), *unheard(ends)]
     candidates = [failure for failure in failures if failure.belief < Belief.STOPPED]
     if stopped_by:
         asked = min((at for end in ends if (at := stop_asked_at(end)) is not None), default=-math.inf)

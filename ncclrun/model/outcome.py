@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ncclrun.model.events import Cause, NodeSummary
+from ncclrun.model.endevents import Cause, NodeSummary
 
 Reason = Literal["finished", "failed", "stopped", "timeout", "stalled", "lost"]
 StoppedBy = Literal["", "user", "timeout", "stalled"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ncclrun.model.effective import Effective
 from ncclrun.model.errors import PlanError
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import ConfFile
 from ncclrun.model.words import listed

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ncclrun.model.cluster import Node
-from ncclrun.model.events import Replaced
+from ncclrun.model.endevents import Replaced
 
 
 @dataclass(frozen=True)

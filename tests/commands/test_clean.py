@@ -15,8 +15,9 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir, process_start
 from ncclrun.commands.runs import history
 from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import HostError, UsageError
-from ncclrun.model.events import Ended, Event, Warn
+from ncclrun.model.events import Event, Warn
 from ncclrun.model.runevents import Cleaned, RecordedRun
 from ncclrun.transport.fake import FakeNode, FakeTransport
 from tests.commands.inventories import CLUSTER, end_record, make_record

@@ -15,8 +15,8 @@ from ncclrun.commands.history import (
     process_start,
     state_home,
 )
+from ncclrun.model.endevents import Cause, Ended
 from ncclrun.model.errors import NcclrunError, UsageError
-from ncclrun.model.events import Cause, Ended
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,9 @@ from ncclrun.commands.history import RunDir
 from ncclrun.commands.logfiles import LogWriter, Place
 from ncclrun.commands.logs import LogReader, RunNode, last_lines, read_logs, run_nodes, select
 from ncclrun.model.cluster import Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import NcclrunError, NodeRefused, UsageError
-from ncclrun.model.events import Ended, Event, Log, Unreachable, Warn
+from ncclrun.model.events import Event, Log, Unreachable, Warn
 from ncclrun.transport.base import Channel
 from tests.planning.makers import node
 

@@ -11,8 +11,9 @@ from ncclrun.commands import retry
 from ncclrun.commands.control import Control
 from ncclrun.commands.retry import Attempts, lost_nodes
 from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.endevents import Cause, Ended, NodeSummary, Retrying
 from ncclrun.model.errors import UsageError
-from ncclrun.model.events import Cause, Ended, Event, NodeSummary, Retrying, Unreachable
+from ncclrun.model.events import Event, Unreachable
 from ncclrun.model.job import Attempt, JobSpec, Retry
 from tests.planning.makers import cluster, node
 

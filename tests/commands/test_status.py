@@ -12,8 +12,9 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.elsewhere import find_one, find_runs
 from ncclrun.commands.logs import run_nodes
 from ncclrun.commands.status import status_of_cluster, status_of_run
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import HostError, NcclrunError, UsageError
-from ncclrun.model.events import Ended, Event
+from ncclrun.model.events import Event
 from ncclrun.model.runevents import GpuUse, LeftOnNode, RunOnNode
 from ncclrun.transport.fake import FakeNode, FakeTransport
 from tests.commands.inventories import CLUSTER, end_record, fake, make_record, part

@@ -6,7 +6,8 @@ import pytest
 
 from ncclrun.console.status import RunsBoard
 from ncclrun.console.words import ago
-from ncclrun.model.events import Ended, Event
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event
 from ncclrun.model.runevents import Cleaned, GpuUse, KeptRun, LeftOnNode, OldRun, RecordedRun, RunOnNode
 
 NOW = 1_000_000.0

@@ -13,7 +13,9 @@ from ncclrun.console.jsonl import JsonView, json_lines
 from ncclrun.console.output import Output
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
-from ncclrun.model.events import Ended, Event, Planned, Refused, Replaced, Resolved, Retrying, Unreachable, Warn
+from ncclrun.model.endevents import Ended, Replaced, Retrying
+from ncclrun.model.events import Event, Planned, Refused, Unreachable, Warn
+from ncclrun.model.netevents import Resolved
 from tests.console.samples import ALL, END, NODES, PLAN, RUN, UNFIT, connected, log, pinged, plan_node, state
 from tests.console.vt import Terminal
 
