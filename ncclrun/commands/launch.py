@@ -14,11 +14,13 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.contact import reopen
 from ncclrun.commands.control import Control, Interrupted
+from ncclrun.commands.everywhere import NotStarted, failure_event
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.history import RunDir, check_run_id, new_run_id, process_start
 from ncclrun.commands.logfiles import LogWriter
 from ncclrun.commands.member import Member
-from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
+from ncclrun.commands.noderequests import start_of
+from ncclrun.commands.preparation import Preparation
 from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
@@ -28,7 +30,7 @@ from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunErro
 from ncclrun.model.events import Event, Failure, NodeState, RanksMoved, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
-from ncclrun.planning.planner import as_sent, planned_event, processes, run_paths, with_options
+from ncclrun.planning.planner import planned_event, with_options
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -137,19 +139,10 @@ class Launch:
             return session.call(
                 "start",
                 timeout=START_TIMEOUT,
-                run_id=self.run_id,
                 token=self._token,
-                node_rank=node_rank,
-                processes=processes(plan, node),
-                defaults={variable.name: variable.value for variable in node.defaults},
-                env=as_sent(node.environment),
-                run_paths=run_paths(node.environment),
-                unset=list(node.unset),
-                grace=node.grace,
-                restarts=node.node.launch.max_restarts,
-                first_rank=node.first_rank,
                 lifeline=self._preparation.lifeline(plan, node),
                 arm=self.job.stall is not None,
+                **start_of(plan, node),
             )
 
         # Without an ear for Ctrl-C: what was asked to start must be known to run before it can be stopped.

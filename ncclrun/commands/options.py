@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from ncclrun.commands.amounts import duration
 from ncclrun.commands.history import check_run_id
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import UsageError
@@ -15,7 +16,6 @@ from ncclrun.model.events import Stream
 from ncclrun.model.job import JobSpec, Retry, Stall
 from ncclrun.planning.hostlist import select
 
-_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -105,16 +105,7 @@ def stall_options(after: str | None, action: str) -> Stall | None:
         raise UsageError(f"--stall-action {action!r} is not known", fix="--stall-action report or --stall-action stop")
     if after is None and action == "stop":
         raise UsageError("--stall-action stop needs to know after how long", fix="--stall 10m --stall-action stop")
-    return None if after is None else Stall(duration_option("--stall", after), stop=action == "stop")
-
-
-def duration_option(option: str, text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``10m`` or ``1.5h``; more than 0."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd]?)", text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if not seconds:
-        raise UsageError(f"{option} {text!r} is no time", fix=f"{option} 90s, {option} 10m or {option} 1h")
-    return seconds
+    return None if after is None else Stall(duration("--stall", after), stop=action == "stop")
 
 
 def _typed(options: Sequence[str]) -> dict[str, bool]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from ncclrun.model.cluster import Nccl, Node
+from ncclrun.model.errors import UsageError
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import Endpoint, Variable
 
@@ -115,3 +116,15 @@ def rank_variables(
         "MASTER_ADDR": master_addr,
         "MASTER_PORT": master_port,
     }
+
+
+def forwarded_values(nodes: tuple[Node, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    """This machine's values of every name in ``forward_env``; raises UsageError for one that is not set."""
+    names = {name: node.name for node in nodes for name in node.launch.forward_env}
+    missing = sorted(name for name in names if name not in environ)
+    if missing:
+        raise UsageError(
+            f"forward_env names {', '.join(missing)}, which this shell does not export",
+            fix=f"export {missing[0]}=…, or take the name out of forward_env",
+        )
+    return {name: environ[name] for name in names}

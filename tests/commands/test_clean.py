@@ -1,4 +1,4 @@
-"""What `clean` removes here, what it asks of the nodes, and what keeps a run; ages and sizes as typed; the history."""
+"""What `clean` removes here, what it asks of the nodes, and what keeps a run; the history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ncclrun.commands.amounts import age, size
 from ncclrun.commands.clean import Clean, Wish
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir, process_start
@@ -176,28 +175,3 @@ class TestHistory:
 
     def test_a_machine_without_runs_has_no_history(self) -> None:
         assert [type(event) for event in history()] == [Ended]
-
-
-class TestAmounts:
-    @pytest.mark.parametrize(
-        ("text", "seconds"), [("14d", 14 * DAY), ("36h", 1.5 * DAY), ("2w", 14 * DAY), ("0s", 0), ("1.5 h", 5400)]
-    )
-    def test_an_age_has_a_unit(self, text: str, seconds: float) -> None:
-        assert age("--older-than", text) == seconds
-
-    @pytest.mark.parametrize(
-        ("text", "count"),
-        [("10G", 10**10), ("500MB", 5 * 10**8), ("2GiB", 2 << 30), ("7", 7), ("1.5k", 1500), ("3 Ti", 3 << 40)],
-    )
-    def test_a_size_may_have_one(self, text: str, count: int) -> None:
-        assert size("--keep-size", text) == count
-
-    @pytest.mark.parametrize("text", ["", "14", "-1d", "d", "1y", "inf", "1e9s", "1d2h"])
-    def test_what_is_no_age_is_refused(self, text: str) -> None:
-        with pytest.raises(UsageError, match="--older-than"):
-            age("--older-than", text)
-
-    @pytest.mark.parametrize("text", ["", "-1", "G", "10X", "nan", "1,5G"])
-    def test_what_is_no_size_is_refused(self, text: str) -> None:
-        with pytest.raises(UsageError, match="--keep-size"):
-            size("--keep-size", text)

@@ -10,7 +10,7 @@ import pytest
 
 from ncclrun.commands.launch import Launch
 from ncclrun.commands.member import Member
-from ncclrun.commands.options import duration_option, stall_options
+from ncclrun.commands.options import stall_options
 from ncclrun.commands.stall import ANSWER_SECONDS, StallWatch
 from ncclrun.console.notes import render
 from ncclrun.console.stall import stall_notes
@@ -181,17 +181,6 @@ def test_people_read_the_verdict_the_frames_of_who_differs_and_what_mends_it(tmp
         f"       all stacks: {stalled.file}",
         "  fix: kill -CONT 77   (on n1)",
     ]
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("1d", 86400)])
-def test_a_time_is_read(text: str, seconds: float) -> None:
-    assert duration_option("--stall", text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "0", "0m", "-1", "m", "10 min", "1e9", "inf", "10x"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        duration_option("--stall", text)
 
 
 def test_the_action_belongs_to_a_time() -> None:
