@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ncclrun.commands.awake import Clock
 from ncclrun.commands.control import Control
 from ncclrun.commands.inbox import Message
 from ncclrun.commands.links import Connect, Links
@@ -20,12 +21,13 @@ from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, NodeState, NodeStateName, RanksMoved, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
+from ncclrun.transport.pulse import SILENCE_SECONDS
 from ncclrun.transport.session import Answer, refusal
 
 WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 LEASE = 30.0
-"""Seconds that a node may be unreachable before the run counts as broken there; its workers go on meanwhile."""
+"""Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
 BATCH = 1000
 """Frames taken from the nodes at a time."""
 STOP_SLACK = 15.0
@@ -73,6 +75,7 @@ class Follower:
         # A run that is taken up may have ended long ago: what the nodes know is heard before anything is asked of them.
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
+        self._clock = Clock()
         self._leave_at = None if leave_after is None else time.monotonic() + leave_after
 
     def events(self) -> Iterator[Event]:
@@ -86,6 +89,7 @@ class Follower:
             else:
                 yield from self._link_lost(member, "unreachable")
         while not all(member.over for member in self.members):
+            self._clock.tick()
             for message in self._received(0.1):
                 yield from self._take(*message)
             yield from self._reconnections()
@@ -197,7 +201,8 @@ class Follower:
             member.session.close()
             member.session = None
         if member.unknown_since is None:
-            member.unknown_since, member.lost_at = time.monotonic(), time.time()
+            quiet = SILENCE_SECONDS if reason == "silent" else 0.0
+            member.unknown_since, member.lost_at = self._clock.now - quiet, time.time() - quiet
             yield self._enter(member, "unknown", reason)
         member.generation += 1
         self._orders.claim()
@@ -225,11 +230,11 @@ class Follower:
         for member in self.members:
             if member.over or member.unknown_since is None:
                 continue
-            silent = time.monotonic() - member.unknown_since
-            if silent > LEASE and not self._heard_by_others(member):
+            silent, lease = self._clock.now - member.unknown_since, _lease(member)
+            if silent > lease and not self._heard_by_others(member):
                 why = f" ({member.no_way})" if member.no_way else ""
                 yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")
-            elif silent > LEASE and not member.only_from_here:
+            elif silent > lease and not member.only_from_here:
                 member.only_from_here = True
                 since = time.strftime("%H:%M:%S", time.localtime(member.lost_at))
                 text = f"unreachable from here since {since}, but the other nodes hear it: the run goes on"
@@ -242,7 +247,7 @@ class Follower:
         """
         tellers = [m for m in self.members if m.session is not None and m.unknown_since is None and not m.over]
         told = [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
-        return any(silent is None or silent < LEASE for silent in told)
+        return any(silent is None or silent < _lease(member) for silent in told)
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason
@@ -332,6 +337,10 @@ class Follower:
             elif member.asked == "kill" and waited > STOP_SLACK:
                 member.lost, member.lost_at = "the stop was never confirmed", member.lost_at or time.time()
                 yield self._enter(member, "unknown", member.lost)
+
+
+def _lease(member: Member) -> float:
+    return member.node.launch.lease or LEASE
 
 
 def _learn_ranks(member: Member, first_rank: int | None) -> Iterator[Event]:

@@ -47,7 +47,7 @@ class Member:
     no_way: str = ""
     """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
     unknown_since: float | None = None
-    """Monotonic clock."""
+    """Its last word, as far as we know, in seconds of the follower's clock."""
     hears: dict[int, float | None] = field(default_factory=dict)
     """Other nodes, by node_rank: for how many seconds its supervisor had not heard theirs, None: that one has ended."""
     only_from_here: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from signal import SIGKILL, SIGTERM, Signals
@@ -80,14 +80,27 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
         message = "the supervisor died without writing how the run ended"
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LOST, at, "supervisor lost", message))
-    elif (stop := end.record.get("stop")) and stop.get("lost"):
-        # It tells how another node's silence looked from here: what is known of that node itself goes before.
-        message = str(end.record.get("detail") or "")
-        workers.append(_whole_node(end, Belief.LOST, math.inf, "lost another node", message))
     elif not workers and end.record.get("reason") == "failed":
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LAUNCHER, at, "failed, exit code unknown", ""))
     return tuple(workers)
+
+
+def unheard(ends: Sequence[NodeEnd]) -> tuple[Failure, ...]:
+    """The node whose silence made others stop, if any; of several, as a cut between them makes, the one most often told.
+
+    It tells how that node looked to others: whatever is known of a node itself goes before.
+    """
+    told: dict[int, list[str]] = {}
+    for end in ends:
+        stop = (end.record or {}).get("stop")
+        if stop and stop.get("lost"):
+            told.setdefault(int(stop["origin"]), []).append(str(stop.get("reason") or ""))
+    named = [end for end in ends if end.node_rank in told]
+    if not named:
+        return ()
+    end = max(named, key=lambda end: (len(told[end.node_rank]), end.node_rank))
+    return (_whole_node(end, Belief.LOST, math.inf, "lost to the other nodes", told[end.node_rank][0]),)
 
 
 def signal_name(number: int) -> str:
@@ -197,9 +210,12 @@ def _after_siblings(workers: list[Failure], record: Mapping[str, Any]) -> list[F
 
 
 def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Failure]) -> Failure | None:
-    """torchrun's own death: by a signal, by an exception that is no report on a worker, or before any worker ran."""
+    """torchrun's own death: by a signal, by an exception that is no report on a worker, or before any worker ran.
+
+    One that had been asked to end, or that had little time left after a worker's failure, died of that.
+    """
     launcher = record.get("launcher")
-    if not isinstance(launcher, Mapping) or record.get("stop") is not None:
+    if not isinstance(launcher, Mapping) or launcher.get("stopped"):
         return None
     code, signal = launcher.get("code"), launcher.get("signal")
     if signal is None and code in (None, 0):

@@ -48,6 +48,10 @@ class Rank:
             "tail": tail.decode("utf-8", "replace"),
         }
 
+    def as_launcher(self) -> dict[str, Any]:
+        """The end record's entry of a launcher."""
+        return {"pid": self.process.pid, **outcome(self.status), "stopped": self.stopped}
+
     def _error(self) -> str | None:
         """What torch wrote about an exception, None where it wrote nothing."""
         if not self.error_file:

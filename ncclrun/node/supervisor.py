@@ -357,7 +357,7 @@ class Supervisor:
             "detail": self._detail or self._from_elsewhere(),
             "started_at": self._started_at,
             "ended_at": time.time(),
-            "launcher": {"pid": launcher.process.pid, **ranks.outcome(launcher.status)} if launcher else None,
+            "launcher": launcher.as_launcher() if launcher is not None else None,
             "ranks": [rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
             "launcher_tail": self._tail("launcher.err").decode("utf-8", "replace"),
             "stop": self._stop,

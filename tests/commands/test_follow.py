@@ -67,7 +67,7 @@ class Scripted:
 
 def member(rank: int, session: Scripted) -> Member:
     """A node that runs one worker."""
-    node = Node(name=f"n{rank}", host=f"n{rank}", ssh=Ssh(), network=Network(), launch=Launch())
+    node = Node(name=f"n{rank}", host=f"n{rank}", ssh=Ssh(), network=Network(), launch=Launch(lease=0))
     kept: Any = session
     opened: Session = kept
     return Member(node, rank, first_rank=rank, nproc=1, grace=1, boot_id="b", clock_offset=0, session=opened)
