@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import gpulocks, leftovers, rundir
+from . import gpulocks, leftovers, partrequests
 from .refusal import Refusal
 
 if TYPE_CHECKING:
@@ -12,14 +12,6 @@ if TYPE_CHECKING:
 
 Reply = Callable[["dict[str, Any]"], None]
 CLEAR_SECONDS = 30.0
-
-
-def name_of(request: dict[str, Any]) -> str:
-    """The part of a run that a request is about, as the server's tables name it."""
-    rank = request.get("node_rank")
-    if not isinstance(rank, int):
-        raise Refusal("bad_request", "node_rank must be a number")
-    return f"{rundir.check_run_id(request.get('run_id'))}/{rank}"
 
 
 def _gpus(request: dict[str, Any]) -> list[gpulocks.Gpu]:
@@ -36,7 +28,7 @@ def _gpus(request: dict[str, Any]) -> list[gpulocks.Gpu]:
 
 
 def _lock(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
-    name, gpus = name_of(request), _gpus(request)
+    name, gpus = partrequests.name_of(*partrequests.named(request)), _gpus(request)
     if name in server.gpu_locks:
         raise Refusal("bad_request", "this connection holds locks for that part already")
     locks = gpulocks.Locks()
@@ -47,8 +39,7 @@ def _lock(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
 
 
 def _clear(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
-    name_of(request)
-    part = rundir.find(server.state.need(), request["run_id"], request["node_rank"])
+    part = partrequests.find(server, request)
     server.tasks.spawn(lambda: {"alive": leftovers.clear(part)}, reply, CLEAR_SECONDS)
 
 

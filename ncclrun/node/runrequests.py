@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import cleaning, inventory, rundir
+from . import cleaning, inventory, partrequests
 from .refusal import Refusal
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ def _runs(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
 
 
 def _run_record(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
-    rank = request.get("node_rank")
-    if not isinstance(rank, int):
-        raise Refusal("bad_request", "node_rank must be a number")
-    part = rundir.find(server.state.need(), rundir.check_run_id(request.get("run_id")), rank)
-    reply({"ok": True, "record": part.run()})
+    reply({"ok": True, "record": partrequests.find(server, request).run()})
 
 
 def _clean(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:

@@ -10,7 +10,21 @@ import sys
 import time
 from typing import Any
 
-from . import confrequests, doors, follow, gpulocks, lost, machine, prepare, requests, rundir, statedir, tasks, wire
+from . import (
+    confrequests,
+    doors,
+    follow,
+    gpulocks,
+    lost,
+    machine,
+    partrequests,
+    prepare,
+    requests,
+    rundir,
+    statedir,
+    tasks,
+    wire,
+)
 from .channel import Channel
 from .listener import Callers, Listener
 from .refusal import Refusal
@@ -122,7 +136,7 @@ class Server:
                 # Once is enough: a disk that refuses the record will refuse it again.
                 self.settling.add(name)
 
-        self.tasks.spawn(lambda: lost.settle(run), done, requests.SLOW_SECONDS)
+        self.tasks.spawn(lambda: lost.settle(run), done, partrequests.SLOW_SECONDS)
 
     def _pump(self, now: float) -> None:
         """Feeds the followers every 50 or 200 ms, and as fast as the controller reads while they are behind."""
@@ -203,14 +217,14 @@ class Server:
         self.tasks.close()
         self.conf_children.close()
         for name in list(self.listeners):
-            requests.release(self, name)
+            partrequests.release(self, name)
         self.close_doors()
         for upload in self.uploads.values():
             upload.abandon()
         for path in self.drafts.values():
             prepare.scrap(path)
         for run in self.prepared.values():
-            requests.remove_unstarted(run)
+            partrequests.remove_unstarted(run)
 
 
 def main(nonce: str) -> None:

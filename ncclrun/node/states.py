@@ -23,15 +23,3 @@ NEXT = {
 def may_follow(old: str, new: str) -> bool:
     """Whether a part that is ``old`` may become ``new``; `running` and `stopping` may come again for another reason."""
     return new in NEXT[old]
-
-
-def seen(*, published: bool, said: str | None, ended: bool) -> str:
-    """The state that a run directory shows: is it there, what does state.json say (None: nothing), is there an end.
-
-    The end goes over everything: state.json is never written again after it, and may lag behind it.
-    """
-    if ended:
-        return ENDED
-    if said is not None:
-        return said
-    return PREPARED if published else NEW
