@@ -11,10 +11,10 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.asking import Asking
 from ncclrun.commands.control import Control
+from ncclrun.commands.history import near
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.inventory import RunMember, RunThere
-from ncclrun.model.words import listed
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
@@ -84,10 +84,12 @@ def find_one(cluster: ClusterSpec, transport: Transport, control: Control, run_i
     for run in found:
         if run.run_id == run_id:
             return run
-    there = listed([run.run_id for run in found], 5)
     if run_id is None:
         raise UsageError(f"no run of yours is on the nodes of {cluster.source}", fix="ncclrun launch CLUSTER SCRIPT")
-    raise UsageError(f"no run {run_id!r} is on the nodes of {cluster.source}", fix=f"there is {there or 'none at all'}")
+    raise UsageError(
+        f"no run {run_id!r} is on the nodes of {cluster.source}",
+        fix=near(run_id, [run.run_id for run in reversed(found)]),
+    )
 
 
 def by_run(parts: Sequence[Part]) -> dict[str, list[Part]]:

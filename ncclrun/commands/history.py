@@ -6,15 +6,17 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ncclrun.model.endevents import Cause, Ended
 from ncclrun.model.errors import NcclrunError, UsageError
 
+ELSEWHERE = "add --cluster FILE for one that another machine started"
 STATE_FIX = "set XDG_STATE_HOME to a directory that you can write to"
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 
@@ -160,7 +162,9 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
     runs = all_runs()
     if run_id is None:
         if not runs:
-            raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
+            raise UsageError(
+                "no run was started from this machine yet", fix=f"ncclrun launch CLUSTER SCRIPT, or {ELSEWHERE}"
+            )
         open_runs = [run for run in runs if not (run.read("end.json") or {}).get("complete")] if going else []
         return (open_runs or runs)[-1]
     attempts = [run for run in runs if run.run_id.startswith(f"{run_id}.") and _name(run) == run_id]
@@ -169,8 +173,16 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
     for run in runs:
         if run.run_id == run_id or (run_id == f"{run.run_id}.1" and _name(run) == run.run_id):
             return run
-    known = ", ".join(run.run_id for run in runs[-5:]) or "none"
-    raise UsageError(f"no run {run_id!r} was started from this machine", fix=f"the last ones: {known}")
+    fix = f"{near(run_id, [run.run_id for run in runs])}, or {ELSEWHERE}"
+    raise UsageError(f"no run {run_id!r} was started from this machine", fix=fix)
+
+
+def near(run_id: str, known: Sequence[str]) -> str:
+    """Which of the known runs (the newest last) may be meant by an id that none has."""
+    begun = [one for one in known if run_id and one.startswith(run_id)] or get_close_matches(run_id, known, 3, 0.8)
+    if begun:
+        return f"did you mean {' or '.join(begun[-3:])}?"
+    return f"the last ones: {', '.join(known[-5:]) or 'none'}"
 
 
 def _name(run: RunDir) -> str | None:

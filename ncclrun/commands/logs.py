@@ -153,7 +153,7 @@ class LogReader:
                 yield self._event(self._places[filename], rest, self._when[filename])
 
     def remote(self, transport: Transport, control: Control, *, follow: bool) -> Iterator[Event]:
-        """What the nodes have beyond what is here; with ``follow`` until their part of the run ends.
+        """What the nodes have by now beyond what is here; with ``follow`` until their part of the run ends.
 
         Of a ``tail``, where the last lines are is known only to them: then what is here stands in for a node that
         does not answer.
@@ -161,21 +161,23 @@ class LogReader:
         inbox = Inbox()
         sessions: dict[int, Session] = {}
         nodes = [n.node for n in self._nodes]
-        waiting = set(self._wanted.nodes)
+        owed: dict[int, dict[str, int]] = {rank: {} for rank in self._wanted.nodes}
         tail = self._wanted.tail
         try:
             for event in connect(nodes, transport, inbox_sink(nodes, inbox), control, sessions):
                 if isinstance(event, Unreachable):
-                    waiting.discard(event.node_rank)
+                    owed.pop(event.node_rank, None)
                     yield event
                     yield from self._instead(event.node_rank)
-            asked = {rank: session for rank, session in sessions.items() if rank in waiting}
+            asked = {rank: session for rank, session in sessions.items() if rank in owed}
             for rank, answer in for_all(asked, self._ask(tail), cancelled=control.stopped):
                 if isinstance(answer, NcclrunError):
-                    waiting.discard(rank)
+                    del owed[rank]
                     yield Warn(node=nodes[rank].name, text=answer.message, fix=answer.fix)
                     yield from self._instead(rank)
-            yield from self._until_said(inbox, waiting, control, follow=follow)
+                else:
+                    owed[rank] = dict(answer["ends"])
+            yield from self._until_said(inbox, owed, control, follow=follow)
         finally:
             for session in sessions.values():
                 session.close()
@@ -198,21 +200,27 @@ class LogReader:
                 offsets[f"{who}.{place.stream}"] = file.stat().st_size
         return offsets
 
-    def _until_said(self, inbox: Inbox, waiting: set[int], control: Control, *, follow: bool) -> Iterator[Event]:
-        quiet_since = time.monotonic()
-        while waiting and not control.stopped():
+    def _until_said(
+        self, inbox: Inbox, owed: dict[int, dict[str, int]], control: Control, *, follow: bool
+    ) -> Iterator[Event]:
+        """``owed``: up to which byte each node's streams are to come; a job that goes on printing has no other end."""
+        while not control.stopped():
+            if not follow:
+                owed = {rank: streams for rank, streams in owed.items() if streams}
+            if not owed:
+                return
             try:
                 rank, _, header, body = inbox.get(timeout=POLL)
             except Empty:
-                if not follow and time.monotonic() - quiet_since > 5 * POLL:
-                    return
                 continue
             if header.get("ev") == "log":
-                quiet_since = time.monotonic()
-                place = self._place(rank, str(header["stream"]))
-                yield from self._feed(place, body, float(header["time"]))
+                stream = str(header["stream"])
+                yield from self._feed(self._place(rank, stream), body, float(header["time"]))
+                streams = owed.get(rank, {})
+                if header["offset"] + len(body) >= streams.get(stream, 0):
+                    streams.pop(stream, None)
             elif header.get("ev") in ("end", "gone"):
-                waiting.discard(rank)
+                owed.pop(rank, None)
                 if header["ev"] == "gone":
                     yield Warn(node=self._nodes[rank].node.name, text=f"connection lost: {header.get('reason', '')}")
 

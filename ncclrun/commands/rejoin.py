@@ -41,13 +41,18 @@ def stop(run: RunDir, transport: Transport, control: Control, *, kill: bool = Fa
             yield Ended(
                 run_id=run.run_id,
                 exit_code=0 if confirmed else EXIT_UNREACHABLE,
-                reason="stopped" if confirmed else "unconfirmed",
+                reason=_stopped(event) if confirmed else "unconfirmed",
                 seconds=event.seconds,
                 nodes=event.nodes,
                 directory=event.directory,
             )
         elif not isinstance(event, Log):
             yield event
+
+
+def _stopped(ended: Ended) -> str:
+    """A run that had finished before anybody asked was stopped by nobody."""
+    return "it had finished already" if all(row.state == "finished" for row in ended.nodes) else "stopped"
 
 
 def attach(run: RunDir, transport: Transport, control: Control, *, stall: Stall | None = None) -> Iterator[Event]:

@@ -52,9 +52,13 @@ class Log:
                 high = middle
         return found
 
+    def size(self) -> int:
+        """Bytes of the stream so far."""
+        return os.fstat(self._file).st_size
+
     def go_back(self, lines: int) -> None:
         """Moves to where the last ``lines`` lines begin; at most 16 MiB from the end."""
-        end = os.fstat(self._file).st_size
+        end = self.size()
         place = end
         left = lines + 1  # the line feed before the first of them
         if end and os.pread(self._file, 1, end - 1) != b"\n":
@@ -113,6 +117,11 @@ class Follow:
             log = self._logs[stream] = Log(self.run.logs, stream, self._offsets.get(stream, 0))
             if tail is not None and stream not in self._offsets:
                 log.go_back(tail)
+
+    def ends(self) -> dict[str, int]:
+        """Where each stream ends now that has something to tell: who wants no more than that knows when it is all."""
+        sizes = {stream: log.size() for stream, log in self._logs.items()}
+        return {stream: size for stream, size in sizes.items() if size > self._logs[stream].offset}
 
     def pump(self, channel: Channel) -> bool:
         """Sends what is new, as far as the channel has room; True when it stopped for want of room."""

@@ -185,12 +185,28 @@ class TestFindRun:
             self.make(f"r{number}", number)
         with pytest.raises(UsageError, match="no run 'x'") as caught:
             find_run("x")
-        assert caught.value.fix == "the last ones: r2, r3, r4, r5, r6"
+        assert caught.value.fix.startswith("the last ones: r2, r3, r4, r5, r6, or add --cluster FILE")
+
+    @pytest.mark.parametrize(
+        ("typed", "meant"),
+        [
+            ("20260131", "20260131-142501-9f3c"),
+            ("20260131-142501-9f3d", "20260131-142501-9f3c"),
+            ("trainx", "train"),
+        ],
+    )
+    def test_a_slip_of_the_pen_is_told_what_may_be_meant(self, typed: str, meant: str) -> None:
+        for name in ("20260131-142501-9f3c", "train"):
+            self.make(name, 1)
+        with pytest.raises(UsageError) as caught:
+            find_run(typed)
+        assert caught.value.fix.startswith(f"did you mean {meant}?")
 
     def test_none_yet_says_how_to_make_one(self) -> None:
         with pytest.raises(UsageError, match="no run was started") as caught:
             find_run(None)
         assert "ncclrun launch" in caught.value.fix
+        assert "--cluster FILE" in caught.value.fix  # this machine is perhaps not the one that it was started from
 
     def test_what_was_never_started_does_not_count(self) -> None:
         started = self.make("a", 100)

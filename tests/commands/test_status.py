@@ -144,7 +144,7 @@ class TestFromElsewhere:
         assert find_one(CLUSTER, found, Control(), None).run_id == "going"
         with pytest.raises(UsageError, match="no run 'never'") as refused:
             find_one(CLUSTER, found, Control(), "never")
-        assert refused.value.fix == "there is new, going"
+        assert refused.value.fix == "the last ones: going, new"
 
     def test_where_no_node_answers_nothing_is_said_of_runs(self) -> None:
         with pytest.raises(NcclrunError, match=r"no node of lab\.yaml answers"):
