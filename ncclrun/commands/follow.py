@@ -94,6 +94,7 @@ class Follower:
                 yield from self._take(*message)
             yield from self._reconnections()
             yield from self._watch_links()
+            yield from self._watch_lifeline()
             yield from self._watch_held()
             yield from self._watch_user()
             yield from self._watch_deadlines()
@@ -245,9 +246,28 @@ class Follower:
 
         What a node said last holds as long as the node itself is to be heard: it says so when it changes.
         """
+        return any(silent is None or silent < _lease(member) for silent in self._told(member))
+
+    def _told(self, member: Member) -> list[float | None]:
+        """For how many seconds others have not heard its supervisor, as they say; None: they have heard its end."""
         tellers = [m for m in self.members if m.session is not None and m.unknown_since is None and not m.over]
-        told = [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
-        return any(silent is None or silent < _lease(member) for silent in told)
+        return [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
+
+    def _watch_lifeline(self) -> Iterator[Event]:
+        """A run that only we hold together is one that may not be left alone: that has to be known."""
+        for member in self.members:
+            told = [silent for silent in self._told(member) if silent is not None]
+            silent = min(told, default=0.0)
+            if member.over or member.asked is not None or silent < _lease(member):
+                member.unheard = False
+                continue
+            if not member.unheard and member.unknown_since is None:
+                member.unheard = True
+                since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent))
+                text = f"not heard by the other nodes since {since}: the run goes on only while an ncclrun follows it"
+                yield Warn(text=text, node=member.node.name)
+            if member.node_rank == 0:
+                return  # all others are heard by node 0 alone
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason

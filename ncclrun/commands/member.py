@@ -52,6 +52,8 @@ class Member:
     """Other nodes, by node_rank: for how many seconds its supervisor had not heard theirs, None: that one has ended."""
     only_from_here: bool = False
     """It was told that the other nodes hear it while we don't."""
+    unheard: bool = False
+    """It was told that the other nodes do not hear it while we do."""
     asked: How | None = None
     asked_at: float = 0.0
     asked_why: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -13,6 +14,9 @@ from ncclrun.diagnosis.stderr import error_file_message, exceptions_in, last_lin
 from ncclrun.diagnosis.torchrun import ReportedFailure, parse_torchrun_report
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE
 from ncclrun.model.outcome import NodeEnd
+
+_SAID = re.compile(r"(?:rank (?P<rank>\d+)|torchrun) failed \((?P<what>exit code|signal) (?P<number>\d+)\)")
+"""As node/supervisor.py tells the other nodes of a failure."""
 
 
 class Belief(IntEnum):
@@ -87,7 +91,7 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
 
 
 def unheard(ends: Sequence[NodeEnd]) -> tuple[Failure, ...]:
-    """The node whose silence made others stop, if any; of several, as a cut between them makes, the one most often told.
+    """The node whose silence made others stop, if any; of several (a cut between two), the one most often told of.
 
     It tells how that node looked to others: whatever is known of a node itself goes before.
     """
@@ -101,6 +105,32 @@ def unheard(ends: Sequence[NodeEnd]) -> tuple[Failure, ...]:
         return ()
     end = max(named, key=lambda end: (len(told[end.node_rank]), end.node_rank))
     return (_whole_node(end, Belief.LOST, math.inf, "lost to the other nodes", told[end.node_rank][0]),)
+
+
+def last_words(ends: Sequence[NodeEnd]) -> tuple[Failure, ...]:
+    """What lost nodes had told the others before that: a failure whose record nobody can read any more."""
+    lost = {end.node_rank: end for end in ends if end.record is None and end.lost is not None}
+    found = []
+    for end in ends:
+        stop = (end.record or {}).get("stop") or {}
+        teller, said = lost.get(stop.get("origin", -1)), _SAID.fullmatch(str(stop.get("reason") or ""))
+        if teller is not None and said is not None:
+            number = int(said["number"])
+            signal = number if said["what"] == "signal" else None
+            how, exit_code = _end_of(None if signal else number, signal)
+            found.append(
+                Failure(
+                    belief=Belief.LOST,
+                    end=teller,
+                    at=_time(end, stop.get("asked_at")),
+                    order=-2,
+                    rank=None if said["rank"] is None else int(said["rank"]),
+                    how=how if said["rank"] is not None else f"torchrun: {how}",
+                    exit_code=exit_code,
+                    signal=signal,
+                )
+            )
+    return tuple(found)
 
 
 def signal_name(number: int) -> str:

@@ -164,6 +164,13 @@ class TestALostHost:
         outcome = first_failure([end(0, lost="the host was rebooted", lost_at=30), *cut_off[1:]])
         assert told(outcome) == (255, None, "host lost")
 
+    def test_may_be_what_a_lost_node_had_told_the_others(self) -> None:
+        stop = {**STOP, "lost": False, "origin": 0, "reason": "rank 1 failed (exit code 7)"}
+        stopped = node(1, rank(0, -15, at=11, stopped=True), reason="stopped", stop=stop)
+        outcome = first_failure([end(0, lost="unreachable for 30 s", lost_at=30), stopped])
+        assert told(outcome) == (7, 1, "exit code 7")
+        assert outcome.victims == ("a lost (unreachable for 30 s)", "rank 2 on b stopped")
+
 
 class TestTheLauncher:
     def test_killed_from_outside_is_the_cause(self) -> None:

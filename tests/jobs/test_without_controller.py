@@ -119,6 +119,21 @@ def test_a_rank_that_fails_ends_it_everywhere(bench: Bench) -> None:
     assert done.end["cause"]["node"] == "node2"
 
 
+def test_torchruns_own_death_ends_it_everywhere(bench: Bench) -> None:
+    bench.script(WORKER)
+    job = bench.start("launch", "--json", bench.file, "worker.py")
+    job.until(lambda: len(job.events("log")) == 3 and heard(bench) == {"1", "2"})
+    kill_controller(bench, job)
+    first, second, third = bench.cluster.hosts
+    (torchrun,) = [process for process in third.processes() if "torch.distributed.run" in process.command]
+    os.kill(torchrun.pid, signal.SIGKILL)
+    assert_stopped([first, second], 2, "torchrun failed (signal 9)")
+    assert eventually(lambda: gone(third) and not unfinished(third), ENOUGH)
+    done = bench.run("attach", "--json")
+    assert (done.code, done.end["cause"]["node"], done.end["cause"]["rank"]) == (137, "node2", None), done
+    assert done.end["cause"]["how"] == "torchrun: signal 9 (SIGKILL)"
+
+
 def test_a_supervisor_that_is_killed_ends_it_on_the_others_at_once(bench: Bench) -> None:
     left_alone(bench)
     first, second, third = bench.cluster.hosts
@@ -197,6 +212,7 @@ def test_with_a_controller_neither_network_alone_ends_it(bench: Bench) -> None:
     third.cut("management")
     job.until(lambda: any(event["state"] == "unknown" for event in job.events("node")))
     job.until(lambda: silence(bench, "1") > 2 * LEASE)
+    job.until_said("not heard by the other nodes since")
     assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
     second.heal("data")
     third.heal("management")
