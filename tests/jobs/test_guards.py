@@ -98,6 +98,8 @@ class TestTwoLaunches:
             refusals = losers[0].of("refused")
             assert {one["code"] for one in refusals} == {"gpu_locked"}
             assert f"GPUs 0, 1 are held by {winner}'s run {winner}-{number}" in refusals[0]["message"]
+            assert f"ask {winner}" in refusals[0]["fix"]
+            assert losers[0].of("node") == []
             assert stop(next(one for one in two if not over(one))).code == 130
 
     def test_the_locks_outlive_the_one_who_launched(self, bench: Bench) -> None:
@@ -117,17 +119,6 @@ class TestTwoLaunches:
         assert bench.sh("true", options=("--env", "CUDA_VISIBLE_DEVICES=1")).code == 0
         assert bench.sh("true").code == 3
         assert bench.sh("true", options=("--share-gpus",)).code == 0
-        assert stop(first).code == 130
-
-    def test_another_users_run_is_in_the_way_as_well(self, bench: Bench, others: str) -> None:
-        first = holding(bench, "first")
-        done = bench.run(*sleeping(others, "second"))
-        assert done.code == 3
-        assert done.of("node") == []
-        assert [path.name for path in bench.runs_here()] == ["first"]
-        (refusal,) = done.of("refused")
-        assert "GPUs 0, 1 are held by root's run first" in refusal["message"]
-        assert "ask root" in refusal["fix"]
         assert stop(first).code == 130
 
 
