@@ -159,7 +159,8 @@ class Follower:
     # --- links
 
     def _ask_to_follow(self, member: Member) -> Iterator[Event]:
-        yield from self._ask(member, "follow", offsets=dict(member.offsets), tail=self._tail)
+        offsets = dict(member.offsets)
+        yield from self._ask(member, "follow", offsets=offsets, tail=self._tail, epoch=self._orders.epoch)
 
     def _ask(self, member: Member, do: str, **args: Any) -> Iterator[Event]:
         """Sends a request; the answer comes by the inbox, since a node that hangs must not hold up all others here."""

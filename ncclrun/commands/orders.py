@@ -52,6 +52,11 @@ class Orders:
         """Whether orders may be given."""
         return self._lost_to is None
 
+    @property
+    def epoch(self) -> int | None:
+        """The number of our orders; None where we have none to give (yet)."""
+        return self._epoch if self.valid else None
+
     def insist(self) -> None:
         """The user asks for a stop: where another one has claimed the run, it is claimed anew."""
         self._insists = True

@@ -170,6 +170,7 @@ def _claim(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
     epoch = run.claim(wanted, who)
     if epoch is None:
         raise _superseded(run, *run.last_claim())
+    server.epochs[name_of(run.run_id, run.node_rank)] = epoch
     reply({"ok": True, "epoch": epoch})
 
 
@@ -224,6 +225,8 @@ def _follow(server: Server, request: dict[str, Any], body: bytes, reply: Reply) 
     if not run.control.exists():
         raise Refusal("not_started", f"run {run.run_id} was prepared here and never started", "discard it")
     new = follow.Follow(run, request.get("offsets"), tail)
+    if request.get("epoch") is not None:
+        server.epochs[name] = int(request["epoch"])
     if name in server.follows:
         server.follows[name].close()
     server.follows[name] = new

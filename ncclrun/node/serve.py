@@ -59,6 +59,7 @@ class Server:
         self.drafts: dict[str, Any] = {}
         self.prepared: dict[str, rundir.RunDir] = {}
         self.follows: dict[str, follow.Follow] = {}
+        self.epochs: dict[str, int] = {}
         self.settling: set[str] = set()
         self._open = True
         self._heard = time.monotonic()
@@ -157,13 +158,17 @@ class Server:
         self._next_pump = now if behind else now + pause
 
     def _tell_alive(self, now: float) -> None:
-        """To a supervisor that hears nothing of node 0 it is of account whether a controller is there."""
+        """To a supervisor that hears nothing of node 0 it is of account whether a controller is there.
+
+        One that only reads, or that another has taken the run from, decides nothing: it is none.
+        """
         if now < self._next_alive:
             return
         self._next_alive = now + ALIVE_SECONDS
         if now - self._heard < UNHEARD_SECONDS:
-            for one in self.follows.values():
-                one.tell_alive()
+            for name, one in self.follows.items():
+                if self.epochs.get(name, -1) >= one.run.last_claim()[0]:
+                    one.tell_alive()
 
     # --- the loop
 

@@ -74,6 +74,12 @@ def heard(bench: Bench) -> set[str]:
     return found
 
 
+def claimed(host: Host) -> bool:
+    """Whether a controller has taken over the one run there."""
+    (part,) = run_directories(host)
+    return (part / "claims/1").exists()
+
+
 def supervisor(host: Host) -> int:
     """Its process id as seen from here: the one that has the run's control FIFO open for both directions."""
     (part,) = run_directories(host)
@@ -147,15 +153,14 @@ def test_node_0s_own_death_ends_it_on_the_others(bench: Bench) -> None:
     assert_stopped(bench.cluster.hosts[1:], 0, "its supervisor is gone")
 
 
-def test_a_host_without_power_ends_it_on_the_others(bench: Bench) -> None:
-    left_alone(bench)
-    first, second, third = bench.cluster.hosts
-    third.kill()
-    assert_stopped([first, second], 2, "silent for")
-
-
-def test_node_0_without_power_ends_it_on_the_others(bench: Bench) -> None:
-    left_alone(bench)
+def test_node_0_without_power_ends_it_on_the_others_whoever_only_looks_on(bench: Bench) -> None:
+    bench.script(WORKER)
+    overruled = bench.start_exec(sys.executable, "worker.py")
+    overruled.until(lambda: len(overruled.events("log")) == 3 and heard(bench) == {"1", "2"})
+    attached = bench.start("attach", "--json")
+    attached.until(lambda: all(claimed(host) for host in bench.cluster.hosts))
+    kill_controller(bench, attached)
+    bench.start("logs", "-f").until_said("pid", 3)
     bench.cluster.hosts[0].kill()
     assert_stopped(bench.cluster.hosts[1:], 0, "no word from it and from no controller")
 
