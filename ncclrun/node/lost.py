@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
-from . import cgroup, drain, machine, processes, rundir, stopping
+from . import cgroup, drain, endrecord, machine, processes, rundir, stopping
 
 
 def sweep(run_id: str, token: str | None, kill: bool) -> list[dict[str, object]]:
@@ -50,19 +49,14 @@ def settle(run: rundir.RunDir) -> dict[str, Any]:
     survivors: list[processes.Process] = []
     if not rebooted:
         survivors = _end_all(facts["cookie"], state.get("cgroup") or "")
-    record = {
-        "reason": "lost",
-        "detail": "the machine was restarted" if rebooted else "the supervisor was killed",
-        "started_at": state.get("time", facts["prepared_at"]),
-        "ended_at": time.time(),
-        "launcher": None,
-        "ranks": [_rank(run, local_rank) for local_rank in range(facts["nproc"])],
-        "launcher_tail": _tail(run, "launcher.err", drain.LAUNCHER_TAIL),
-        "stop": None,
-        "survivors": processes.describe(survivors),
-        "lost_bytes": {},
-        "oom_kills": 0,
-    }
+    record = endrecord.record(
+        reason="lost",
+        detail="the machine was restarted" if rebooted else "the supervisor was killed",
+        started_at=state.get("time", facts["prepared_at"]),
+        ranks=[_rank(run, local_rank) for local_rank in range(facts["nproc"])],
+        survivors=processes.describe(survivors),
+        launcher_tail=_tail(run, "launcher.err", drain.LAUNCHER_TAIL),
+    )
     if run.end() is None:
         run.write_lost(record)
     return {}

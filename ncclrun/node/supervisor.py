@@ -12,12 +12,13 @@ import time
 from typing import Any, NamedTuple
 
 from . import (
-    awake,
     caller,
     cgroup,
     drain,
+    endrecord,
     hub,
     kernel,
+    kin,
     lifeline,
     oom,
     processes,
@@ -80,11 +81,7 @@ class Supervisor:
         self._oom = oom.kills()
         self._control = -1
         self._orders = b""
-        self._clock = awake.Clock()
-        self._controller_heard = 0.0
-        self._lifeline: lifeline.Lifeline | None = None
-        self._peers: set[int] = set()
-        self._peers_at = 0.0
+        self._kin = kin.Kin(run)
 
     # --- start
 
@@ -112,10 +109,10 @@ class Supervisor:
                     self._drain(name, os.open(self._run.pipes / name, os.O_RDWR | os.O_CLOEXEC), drain.RANK_TAIL)
         terms = self._terms.lifeline
         if terms is not None and self._run.node_rank:
-            self._lifeline = caller.Caller(self._selector, self._facts["token"], self._run.node_rank, terms)
+            self._kin.line = caller.Caller(self._selector, self._facts["token"], self._run.node_rank, terms)
         elif terms is not None and port is not None:
-            self._lifeline = hub.Hub(self._selector, port, self._facts["token"], terms)
-        self._say("starting")
+            self._kin.line = hub.Hub(self._selector, port, self._facts["token"], terms)
+        self._say(states.STARTING)
 
     def start(self) -> None:
         """Starts every program; refuses with `exec_failed`, what runs by then is stopped by the loop."""
@@ -138,7 +135,7 @@ class Supervisor:
                     os.close(fd)
             local_rank = -1 if program.local_rank is None else program.local_rank
             self._children[process.pid] = ranks.Rank(local_rank, process)
-        self._say("running")
+        self._say(states.RUNNING)
 
     def _drain(self, name: str, fd: int, keep: int) -> None:
         stream = self._streams[name] = drain.Stream(name, fd, self._run.logs, keep)
@@ -165,7 +162,7 @@ class Supervisor:
         cgroup.remove(self._group)
 
     def _listen(self, wait: float) -> None:
-        if self._lifeline is not None:
+        if self._kin.line is not None:
             wait = min(wait, TURN_SECONDS)
         for key, _ in self._selector.select(None if wait == float("inf") else wait):
             # An earlier one may have closed it, and a new one may have its number already.
@@ -203,7 +200,7 @@ class Supervisor:
             self._why = self._why or self._how(bad[0])
             if self._living():
                 self._ending.ask(self._terms.grace)
-                self._say("stopping", self._why)
+                self._say(states.STOPPING, self._why)
 
     def _judge_workers(self, watch: ranks.Watch) -> None:
         """torchrun ends a failed worker's siblings itself, in its own time; the other nodes are to know at once."""
@@ -216,10 +213,10 @@ class Supervisor:
                 self._failed = True
                 self._why = self._why or self._how(bad[0])
                 self._ending.expect(self._terms.grace)
-                self._say("stopping", self._why)
+                self._say(states.STOPPING, self._why)
         if not (self._over or self._terms.restarts or self._ending.stopping) and watch.all_ended(self._facts["nproc"]):
             self._over = True
-            self._say("running", WORKERS_OVER)
+            self._say(states.RUNNING, WORKERS_OVER)
         if self._ending.stage == "terminating" and watch.all_ended(self._facts["nproc"]):
             # It may wait in vain for other nodes: its exit barrier hears no signal.
             self._ending.expect(LAUNCHER_SECONDS)
@@ -240,7 +237,7 @@ class Supervisor:
         *lines, self._orders = self._orders.split(b"\n")
         for line in lines:
             order = json.loads(line.decode("utf-8"))
-            self._controller_heard = self._clock.now  # also where all it says is that it is there
+            self._kin.hear_controller()
             if "how" in order:
                 self._asked(order["how"], float(order["grace"]), order.get("reason") or "a stop was asked for")
 
@@ -255,7 +252,7 @@ class Supervisor:
             self._ending.kill()
         else:
             self._ending.ask(grace)
-        self._say("stopping", why)
+        self._say(states.STOPPING, why)
 
     # --- the other nodes
 
@@ -270,31 +267,18 @@ class Supervisor:
         return lifeline.Account(state, self._failed, self._why, order)
 
     def _attend(self) -> None:
-        now = self._clock.tick()
-        if self._lifeline is None:
-            return
-        order = self._lifeline.turn(self._account(), now, self._controller_heard)
+        order = self._kin.turn(self._account())
         # What we failed of comes back to us as an order to all; it is no stop that somebody asked for.
         if order is not None and (order.how == "kill" or not self._failed or order.origin != self._run.node_rank):
             grace = self._terms.grace if order.grace is None else order.grace
             self._asked(order.how, grace, order.reason, order.origin, lost=order.lost)
-        self._tell_peers(self._lifeline, now)
-
-    def _tell_peers(self, line: lifeline.Lifeline, now: float) -> None:
-        peers = line.peers(now)
-        if peers is not None and (now >= self._peers_at or peers.keys() != self._peers):
-            self._peers_at, self._peers = now + lifeline.PEERS_SECONDS, set(peers)
-            with contextlib.suppress(OSError):  # a full disk: the next ones may fit
-                self._run.write_peers(peers)
 
     def leave(self) -> None:
         """After the end: returns when no other node's supervisor needs this one any more."""
         for stream in self._streams.values():
             if stream.fd in self._selector.get_map():
                 self._selector.unregister(stream.fd)
-        line = self._lifeline
-        while line is not None and not line.leave(self._account(), self._clock.tick(), self._controller_heard):
-            self._tell_peers(line, self._clock.now)
+        while not self._kin.leave(self._account()):
             self._listen(LEAVE_SECONDS)
 
     def _say(self, state: str, reason: str = "") -> None:
@@ -310,14 +294,14 @@ class Supervisor:
             "reason": reason,
             "origin": self._stop["origin"] if self._stop is not None else None,
             "first_rank": self._first_rank,
-            "lifeline": self._lifeline is not None,
+            "lifeline": self._kin.line is not None,
             "cgroup": str(self._group or ""),
             "supervisor": supervisor,
         }
         try:
             self._run.write_state(value)
         except OSError:
-            if state == "starting":
+            if state == states.STARTING:
                 raise
 
     # --- the end
@@ -352,21 +336,19 @@ class Supervisor:
         if self._watch is not None:
             self._watch.close()
         launcher = next((child for child in self._children.values() if child.local_rank < 0), None)
-        record: dict[str, Any] = {
-            "reason": self._reason(),
-            "detail": self._detail or self._from_elsewhere(),
-            "started_at": self._started_at,
-            "ended_at": time.time(),
-            "launcher": launcher.as_launcher() if launcher is not None else None,
-            "ranks": [rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
-            "launcher_tail": self._tail("launcher.err").decode("utf-8", "replace"),
-            "stop": self._stop,
-            "survivors": processes.describe(self._ending.survivors),
-            "lost_bytes": {stream.name: stream.lost for stream in self._streams.values() if stream.lost},
-            "oom_kills": max(0, oom.kills() - self._oom),
-        }
-        short = [{**rank, "error": None, "tail": rank["tail"][-512:]} for rank in record["ranks"]]
-        self._run.write_end(record, {**record, "ranks": short, "launcher_tail": record["launcher_tail"][-4096:]})
+        record = endrecord.record(
+            reason=self._reason(),
+            detail=self._detail or self._from_elsewhere(),
+            started_at=self._started_at,
+            ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
+            survivors=processes.describe(self._ending.survivors),
+            launcher=launcher.as_launcher() if launcher is not None else None,
+            launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
+            stop=self._stop,
+            lost_bytes={stream.name: stream.lost for stream in self._streams.values() if stream.lost},
+            oom_kills=max(0, oom.kills() - self._oom),
+        )
+        self._run.write_end(record, endrecord.shortened(record))
         self._state = states.ENDED
 
     def kill_everything(self) -> None:
