@@ -229,6 +229,7 @@ class Preparation:
     def _prepare(self, plan: LaunchPlan) -> Generator[Event, None, LaunchPlan]:
         """Prepares everywhere; returns the plan with the master's port."""
         hashes: dict[int, str] = {}
+        others: dict[str, list[str]] = {}
         port = 0
 
         def question(node_rank: int, session: Session) -> dict[str, Any]:
@@ -245,10 +246,13 @@ class Preparation:
                 self._lifeline_port = int(answer["lifeline_port"])
             name = self.cluster.nodes[node_rank].name
             for other in answer.get("others", ()):
-                yield Warn(node=name, text=f"your run {other} lives there too", fix=f"ncclrun stop {other}")
+                others.setdefault(other, []).append(name)
             yield Prepared(node=name, node_rank=node_rank)
 
         yield from self._everywhere.ask(question, taken)
+        for other, names in others.items():
+            text = f"your run {other} lives on {listed(sorted(names), 8)} too"
+            yield Warn(text=text, fix=f"ncclrun status {other}   (and, where it is not wanted:  ncclrun stop {other})")
         if len(set(hashes.values())) > 1:
             rows = "\n".join(f"  {self.cluster.nodes[rank].name}: {hashes[rank][:16]}" for rank in sorted(hashes))
             raise PlanError(

@@ -19,7 +19,7 @@ from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE, NcclrunError, NodeRefused
 from ncclrun.model.events import Event, Log, RunCreated, Unreachable, Warn
 from ncclrun.model.job import Stall
 from ncclrun.model.plan import Endpoint
@@ -127,8 +127,6 @@ class Rejoin:
             follower = self._follower()
             if self._how is not None:
                 yield from follower.stop_for_user("ncclrun stop", self._how)
-            elif gone := next((member for member in self._members if member.rebooted), None):
-                yield from follower.stop_all(f"{gone.node.name} is lost: {gone.lost}", "term")
             self._control.askable = True
             yield from follower.events()
         finally:
@@ -148,6 +146,21 @@ class Rejoin:
         self._members = [
             self._member(known, row, lost.get(known.node_rank)) for known, row in zip(self._nodes, rows, strict=True)
         ]
+        for member in self._members:
+            if member.rebooted:
+                yield from self._settle(member)
+
+    def _settle(self, member: Member) -> Iterator[Event]:
+        """Has a rebooted host write the end of its part, which nobody else will: it would be *lost* there for ever."""
+        try:
+            self._sessions[member.node_rank].call(
+                "stop", run_id=self._run.run_id, node_rank=member.node_rank, how="term", reason="the host was rebooted"
+            )
+        except NodeRefused as error:
+            if error.code != "no_run":
+                yield Warn(node=member.node.name, text=f"the end is not written there: {error.message}", fix=error.fix)
+        except NcclrunError as error:
+            yield Warn(node=member.node.name, text=f"the end is not written there: {error.message}", fix=error.fix)
 
     def _member(self, known: RunNode, row: dict[str, Any], lost: str | None) -> Member:
         session = self._sessions.get(known.node_rank)
@@ -164,7 +177,7 @@ class Rejoin:
             lost_at=None if lost is None else time.time(),
         )
         if session is not None and member.boot_id not in ("", session.hello.get("boot_id")):
-            member.session, member.lost, member.rebooted = None, "the host was rebooted since", True
+            member.rebooted = True  # what its disk has still tells whether the run had ended before
         member.offsets = self._writer.offsets(member.place, known.nproc)
         return member
 
@@ -219,7 +232,7 @@ class Rejoin:
         )
         told = (self._run.read("end.json") or {}).get("complete") or isinstance(self._writer, ReadAlong)
         # Whoever writes the logs here says whether they are whole.
-        if all(member.record is not None for member in self._members) and not told:
+        if all(member.record is not None or member.rebooted for member in self._members) and not told:
             complete = self._how is None and self._writer.lost == 0
             self._run.write_end(ended, program=str(self._record.get("program", "")), complete=complete)
         return ended

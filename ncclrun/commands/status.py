@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from ncclrun.commands.asking import Asking
@@ -46,7 +47,10 @@ def status_of_run(run: RunDir, transport: Transport, control: Control) -> Iterat
                 rows.append(_gone(run, record, one))
             yield from _left(inventory, one.node, run.run_id)
         yield from rows
-        yield _ended(rows, asking.lost, nodes, run.run_id)
+        ended = _ended(rows, asking.lost, nodes, run.run_id)
+        if all(row.state == "ended" for row in rows) and run.read("end.json") is None:
+            ended = replace(ended, reason=f"{ended.reason}; ncclrun attach {run.run_id}  gets its output and exit code")
+        yield ended
 
 
 def status_of_cluster(
@@ -197,9 +201,12 @@ def _left(inventory: Inventory, node: Node, run_id: str | None) -> Iterator[Even
 
 
 def _ended(rows: Sequence[RunOnNode], lost: Mapping[int, Unreachable], nodes: Sequence[Node], run_id: str) -> Ended:
-    going = {row.run_id for row in rows if row.state not in ("ended", "gone", "unknown")}
+    going = {row.run_id for row in rows if row.state not in ("ended", "gone", "unknown", "lost")}
+    adrift = listed([row.node for row in rows if row.state == "lost"], 8)
     if lost:
         reason = f"{listed([nodes[place].name for place in sorted(lost)])} not reached: what runs there is not known"
+    elif run_id and adrift and not going:
+        reason = f"run {run_id} is lost on {adrift}"
     elif run_id:
         reason = f"run {run_id} " + ("goes on" if going else "has ended" if rows else "is on none of these nodes")
     else:

@@ -32,6 +32,8 @@ class RunsBoard:
         self._left: list[LeftOnNode] = []
         self._recorded: list[RecordedRun] = []
         self._cleaned: list[Cleaned] = []
+        self._kept: set[Note] = set()
+        """Told at the preview, and not again when it is done."""
 
     def said(self, event: Event, width: int | None) -> tuple[str, list[Note]]:
         """As SettingsBoard.said: lines of a result, and notes below them. ``width`` None is a pipe."""
@@ -55,8 +57,10 @@ class RunsBoard:
         now = self._clock()
         text = status_text(self._rows, now, width) if self._rows else ""
         text += history_text(self._recorded, now, width) if self._recorded else ""
-        text += cleaned_text(self._cleaned, now, width)
-        notes = [*_state_notes(self._rows), *_left_notes(self._left), *_cleaned_notes(self._cleaned)]
+        text += cleaned_text([one for one in self._cleaned if one.dry_run], now, width)
+        kept = [note for note in kept_notes(self._cleaned) if note not in self._kept]
+        self._kept.update(kept)
+        notes = [*_state_notes(self._rows), *_left_notes(self._left), *kept, *_cleaned_notes(self._cleaned)]
         self._rows, self._left, self._recorded, self._cleaned = [], [], [], []
         return text, notes
 
@@ -181,7 +185,7 @@ def _outcome(row: RecordedRun) -> str:
 
 
 def cleaned_text(places: Sequence[Cleaned], now: float, width: int | None) -> str:
-    """What goes or has gone, a row for each directory; "" where nothing does."""
+    """What would go, a row for each directory; "" where nothing does."""
     rows = []
     for one in places:
         where = one.node or "here"
@@ -194,11 +198,17 @@ def cleaned_text(places: Sequence[Cleaned], now: float, width: int | None) -> st
     return table_text(CLEANED, rows, width=width, whole=CLEANED) if rows else ""
 
 
-def _cleaned_notes(places: Sequence[Cleaned]) -> list[Note]:
-    notes: list[Note] = []
+def kept_notes(places: Sequence[Cleaned]) -> list[Note]:
+    """What stays, and why; the nodes that say the same of a run in one line."""
+    found: dict[tuple[str, str], list[str]] = {}
     for one in places:
         for kept in one.kept:
-            notes.append(Note("info", f"{one.node or 'here'}: run {kept.run_id} is kept: {kept.why}"))
+            found.setdefault((kept.run_id, kept.why), []).append(one.node or "here")
+    return [Note("info", f"{listed(where, 8)}: run {run_id} is kept: {why}") for (run_id, why), where in found.items()]
+
+
+def _cleaned_notes(places: Sequence[Cleaned]) -> list[Note]:
+    notes: list[Note] = []
     gone = [old.size for one in places for old in one.removed]
     total = sum(gone) + sum(one.code for one in places)
     if total or gone:

@@ -49,6 +49,17 @@ class TestARun:
         assert told["r", "c"].gpus == (GpuUse(index=0, uuid="GPU-1", memory=7),)
         assert (end(found).exit_code, end(found).reason) == (0, "run r goes on")
 
+    def test_that_has_ended_unseen_says_how_its_end_is_learnt(self) -> None:
+        nodes: Nodes = {name: fake(part("r", rank, state="ended")) for rank, name in enumerate("abc")}
+        reason = end(list(status_of_run(make_record("r"), FakeTransport(nodes), Control()))).reason
+        assert reason.startswith("run r has ended; ncclrun attach r")
+
+    def test_that_a_restart_of_a_host_has_ended_does_not_go_on(self) -> None:
+        nodes: Nodes = {name: fake(part("r", rank, state="ended")) for rank, name in enumerate("ab")}
+        nodes["c"] = fake(part("r", 2, state="lost"))
+        found = list(status_of_run(make_record("r"), FakeTransport(nodes), Control()))
+        assert end(found).reason == "run r is lost on c"
+
     def test_of_a_node_that_is_not_reached_the_last_word_that_came_is_told(self) -> None:
         run = make_record("r")
         heard = run.logs / "rank4.out"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ncclrun.console.status import RunsBoard
@@ -115,6 +117,21 @@ def test_what_goes_is_listed_and_summed_up_and_what_stays_says_why() -> None:
         ("info", "gpu1: run r2 is kept: it is running"),
         ("info", "to remove: 5 MB in 2 directories of runs"),
     ]
+
+
+def test_what_was_listed_before_the_question_is_not_listed_again_when_it_is_done() -> None:
+    old = OldRun(run_id="r1", node_rank=0, size=2_000_000, ended_at=NOW - 86400 * 20)
+    kept = KeptRun(run_id="r2", node_rank=0, size=1, why="it is running")
+    places = [Cleaned(node=name, host="h", removed=(old,), kept=(kept,), code=0, dry_run=True) for name in ("a", "b")]
+    board = RunsBoard(lambda: NOW)
+    for place in places:
+        board.said(place, None)
+    _, before = board.rest(None)
+    for place in places:
+        board.said(replace(place, dry_run=False), None)
+    text, after = board.rest(None)
+    assert before[0].text == "a, b: run r2 is kept: it is running"
+    assert (text, [note.text for note in after]) == ("", ["removed: 4 MB in 2 directories of runs"])
 
 
 @pytest.mark.parametrize(
