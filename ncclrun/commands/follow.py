@@ -28,6 +28,7 @@ WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 LEASE = 30.0
 """Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
+REBOOTED = "the host was rebooted"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
 STOP_SLACK = 15.0
@@ -142,8 +143,11 @@ class Follower:
             yield from self._link_lost(member, str(header.get("reason", "connection lost")))
 
     def _end(self, member: Member, record: dict[str, Any]) -> Iterator[Event]:
-        member.record = record
         yield from self._streams.flush(member)
+        if member.rebooted and record.get("reason") == "lost":
+            yield from self._lose(member, REBOOTED)
+            return
+        member.record = record
         ended_at = record.get("ended_at")
         since = None if ended_at is None else float(ended_at) - member.clock_offset
         yield self._enter(member, "ended", str(record.get("reason", "")), since)
@@ -184,7 +188,7 @@ class Follower:
             member.not_started = error.message
             yield from self._ask(member, "discard", token=self._token)
         elif do == "follow" and error is not None:
-            yield from self._lose(member, error.message)
+            yield from self._lose(member, REBOOTED if member.rebooted else error.message)
         elif do == "claim" and error is None:
             self._orders.granted(member, int(answer["epoch"]))
         elif do in ("claim", "stop") and error is not None:
@@ -219,7 +223,7 @@ class Follower:
             elif member.boot_id not in ("", result.hello.get("boot_id")):
                 result.close()
                 member.rebooted = True
-                yield from self._lose(member, "the host was rebooted")
+                yield from self._lose(member, REBOOTED)
             else:
                 member.session, member.unknown_since, member.lost_at, member.no_way = result, None, None, ""
                 member.boot_id, member.only_from_here = str(result.hello.get("boot_id")), False

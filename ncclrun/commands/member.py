@@ -40,6 +40,7 @@ class Member:
     lost: str | None = None
     lost_at: float | None = None
     rebooted: bool = False
+    """Since the run was started there; it may have ended before."""
     refused: str | None = None
     """Why it never started."""
     not_started: str = ""

@@ -428,3 +428,14 @@ class TestRanks:
         assert alone.first_rank == 0
         (warning,) = (event for event in events if isinstance(event, Warn))
         assert "torchrun has numbered its workers anew, from 3 on" in warning.text
+
+
+@pytest.mark.parametrize(("reason", "lost"), [("failed", None), ("lost", "the host was rebooted")])
+def test_a_host_that_was_restarted_is_lost_only_if_the_run_had_not_ended_there(reason: str, lost: str | None) -> None:
+    inbox: Any = queue.SimpleQueue()
+    session = Scripted()
+    session.followed = lambda: inbox.put((0, 0, {"ev": "end", "record": {"reason": reason, "ranks": []}}, b""))
+    alone = member(0, session)
+    alone.rebooted = True
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
+    assert (alone.lost, alone.record is None) == (lost, lost is not None)
