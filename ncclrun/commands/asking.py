@@ -90,12 +90,17 @@ class Asking:
         self.lost[place] = unreachable(node, place, as_host)
 
 
+def way_to(node: Node) -> tuple[object, ...]:
+    """The same for two names of one host."""
+    return node.host, node.ssh.user, node.ssh.port, node.ssh.gateway
+
+
 def unique_nodes(nodes: Sequence[Node]) -> list[Node]:
     """Each host once, under names that tell them apart: the nodes of several runs are often the same ones."""
     found: dict[tuple[object, ...], Node] = {}
     names: set[str] = set()
     for node in nodes:
-        key = (node.host, node.ssh.user, node.ssh.port, node.ssh.gateway)
+        key = way_to(node)
         if key not in found:
             name = node.name if node.name not in names else f"{node.name} ({node.host}, {len(names)})"
             names.add(name)

@@ -14,10 +14,10 @@ from types import TracebackType
 from pydantic import TypeAdapter
 
 from ncclrun.commands.answers import read_answer
-from ncclrun.commands.asking import Asking, unique_nodes
+from ncclrun.commands.asking import Asking, unique_nodes, way_to
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import RunDir, all_runs, find_run, process_start
-from ncclrun.commands.logs import run_nodes
+from ncclrun.commands.history import RunDir, all_runs, find_run
+from ncclrun.commands.recorded import run_nodes, starter_lives
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError
@@ -167,8 +167,8 @@ class Clean:
             return f"its end is not known here; ncclrun attach {record.run.run_id} learns it"
         if self._wish.here:
             return ""
-        heard = {_key(self._asking.nodes[place]) for place in self._asking.sessions if place not in self._asking.lost}
-        silent = [one.node.name for one in run_nodes(record.run) if _key(one.node) not in heard]
+        heard = {way_to(self._asking.nodes[place]) for place in self._asking.sessions if place not in self._asking.lost}
+        silent = [one.node.name for one in run_nodes(record.run) if way_to(one.node) not in heard]
         if not silent or (self._whole and record.ended is not None):
             return ""
         return f"{listed(silent, 4)} not reached; --here removes what is kept here all the same"
@@ -181,10 +181,6 @@ class Clean:
             reason=f"{reason}; not reached: {lost}" if lost else reason,
             seconds=time.monotonic() - self._began,
         )
-
-
-def _key(node: Node) -> tuple[object, ...]:
-    return node.host, node.ssh.user, node.ssh.port, node.ssh.gateway
 
 
 def _nodes_of(records: Sequence[_Record]) -> list[Node]:
@@ -205,16 +201,9 @@ def _records() -> list[_Record]:
             at = ended if ended is not None else float(record["started_at"])
         except (NcclrunError, KeyError, TypeError, ValueError):
             continue
-        why = f"an ncclrun follows it here (pid {record['pid']})" if _lives(record) else ""
+        why = f"an ncclrun follows it here (pid {record['pid']})" if starter_lives(record) else ""
         found.append(_Record(run, ended, at, sum(_size(path) for path in _own(run)), why))
     return sorted(found, key=lambda record: record.at)
-
-
-def _lives(record: dict[str, object]) -> bool:
-    """Whether the ncclrun that started it is still at its end."""
-    pid = record.get("pid")
-    start = record.get("pid_start_time")
-    return isinstance(pid, int) and start is not None and process_start(pid) == start
 
 
 def _chosen(records: Sequence[_Record], wish: Wish) -> list[_Record]:

@@ -10,14 +10,12 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from ncclrun.commands.contact import connect
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import RunDir, find_run, process_start
+from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.logfiles import Place
-from ncclrun.model.cluster import Node
+from ncclrun.commands.recorded import RunNode, is_followed, run_nodes
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn
 from ncclrun.model.lines import CAP, LineAssembler
@@ -32,16 +30,6 @@ LONGEST_LINE = 4 * CAP
 _ORDER = re.compile(rb"([0-9.]+) ([a-z]+[0-9]+\.[a-z]+) ([0-9]+) ([0-9]+)\n")
 POLL = 0.2
 """Seconds between looks at files that another ncclrun writes."""
-
-
-@dataclass(frozen=True)
-class RunNode:
-    """One node of a recorded run."""
-
-    node: Node
-    node_rank: int
-    first_rank: int
-    nproc: int
 
 
 @dataclass(frozen=True)
@@ -60,19 +48,6 @@ class Wanted:
             and (self.ranks is None or place.rank in self.ranks)
             and self.stream in (None, place.stream)
         )
-
-
-def run_nodes(run: RunDir) -> tuple[RunNode, ...]:
-    """The nodes of a recorded run; raises NcclrunError when its record is damaged."""
-    record = run.read("run.json") or {}
-    load = TypeAdapter(Node).validate_python
-    try:
-        return tuple(
-            RunNode(load(row["node"]), node_rank, int(row["first_rank"]), int(row["nproc"]))
-            for node_rank, row in enumerate(record["nodes"])
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise NcclrunError(f"the record {run.path / 'run.json'} is damaged: {error}") from error
 
 
 def select(
@@ -96,15 +71,6 @@ def select(
             f"rank {ranks} is not on node {node}", fix=f"it has the ranks {', '.join(map(str, sorted(there)))}"
         )
     return Wanted(nodes=chosen, ranks=picked, stream=stream, tail=tail)
-
-
-def is_followed(run: RunDir) -> bool:
-    """Whether the ncclrun that started the run still writes its logs here."""
-    record = run.read("run.json") or {}
-    pid = record.get("pid")
-    if run.read("end.json") is not None or not isinstance(pid, int):
-        return False
-    return record.get("pid_start_time") is not None and process_start(pid) == record["pid_start_time"]
 
 
 class LogReader:

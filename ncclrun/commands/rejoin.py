@@ -13,13 +13,13 @@ from ncclrun.commands.follow import Follower
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.logfiles import LogSink, LogsTaken, LogWriter, NoLogs, ReadAlong
-from ncclrun.commands.logs import RunNode, run_nodes
 from ncclrun.commands.member import How, Member
+from ncclrun.commands.recorded import RunNode, run_nodes
 from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE, NcclrunError, NodeRefused
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE
 from ncclrun.model.events import Event, Log, RunCreated, Unreachable, Warn
 from ncclrun.model.job import Stall
 from ncclrun.model.plan import Endpoint
@@ -146,21 +146,6 @@ class Rejoin:
         self._members = [
             self._member(known, row, lost.get(known.node_rank)) for known, row in zip(self._nodes, rows, strict=True)
         ]
-        for member in self._members:
-            if member.rebooted:
-                yield from self._settle(member)
-
-    def _settle(self, member: Member) -> Iterator[Event]:
-        """Has a rebooted host write the end of its part, which nobody else will: it would be *lost* there for ever."""
-        try:
-            self._sessions[member.node_rank].call(
-                "stop", run_id=self._run.run_id, node_rank=member.node_rank, how="term", reason="the host was rebooted"
-            )
-        except NodeRefused as error:
-            if error.code != "no_run":
-                yield Warn(node=member.node.name, text=f"the end is not written there: {error.message}", fix=error.fix)
-        except NcclrunError as error:
-            yield Warn(node=member.node.name, text=f"the end is not written there: {error.message}", fix=error.fix)
 
     def _member(self, known: RunNode, row: dict[str, Any], lost: str | None) -> Member:
         session = self._sessions.get(known.node_rank)

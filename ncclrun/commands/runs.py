@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ncclrun.commands.history import RunDir, all_runs
-from ncclrun.commands.logs import is_followed
+from ncclrun.commands.recorded import is_followed
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import NcclrunError
 from ncclrun.model.events import Event, Warn

@@ -10,7 +10,7 @@ from ncclrun.commands.asking import Asking
 from ncclrun.commands.control import Control
 from ncclrun.commands.elsewhere import Part, by_run
 from ncclrun.commands.history import RunDir
-from ncclrun.commands.logs import RunNode, run_nodes
+from ncclrun.commands.recorded import RunNode, run_nodes
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE

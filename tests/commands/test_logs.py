@@ -15,7 +15,8 @@ from ncclrun.commands import logs
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.logfiles import LogWriter, Place
-from ncclrun.commands.logs import LogReader, RunNode, last_lines, read_logs, run_nodes, select
+from ncclrun.commands.logs import LogReader, last_lines, read_logs, select
+from ncclrun.commands.recorded import RunNode, run_nodes
 from ncclrun.model.cluster import Node
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import NcclrunError, NodeRefused, UsageError

@@ -10,7 +10,7 @@ import pytest
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.elsewhere import find_one, find_runs
-from ncclrun.commands.logs import run_nodes
+from ncclrun.commands.recorded import run_nodes
 from ncclrun.commands.status import status_of_cluster, status_of_run
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import HostError, NcclrunError, UsageError
