@@ -137,6 +137,8 @@ class Follower:
                 yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {where.node.name}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
+        elif kind == "trouble":  # its supervisor is gone, and no end can be written there: nothing more will come
+            yield from self._lose(member, f"its end can't be written: {header['error']['message']}")
         elif kind == "answer":
             yield from self._answered(member, header["do"], header["answer"])
         elif kind == "gone":

@@ -439,3 +439,13 @@ def test_a_host_that_was_restarted_is_lost_only_if_the_run_had_not_ended_there(r
     alone.rebooted = True
     list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
     assert (alone.lost, alone.record is None) == (lost, lost is not None)
+
+
+def test_a_node_that_can_write_no_end_is_not_waited_for() -> None:
+    inbox: Any = queue.SimpleQueue()
+    session = Scripted()
+    trouble = {"ev": "trouble", "ok": False, "error": {"code": "io_error", "message": "no space left"}}
+    session.followed = lambda: inbox.put((0, 0, trouble, b""))
+    alone = member(0, session)
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
+    assert alone.lost == "its end can't be written: no space left"
