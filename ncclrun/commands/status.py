@@ -9,11 +9,11 @@ from typing import get_args
 from ncclrun.commands.asking import Asking
 from ncclrun.commands.control import Control
 from ncclrun.commands.elsewhere import Part, by_run
-from ncclrun.commands.history import RunDir
+from ncclrun.commands.history import RunDir, near
 from ncclrun.commands.recorded import RunNode, run_nodes
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import EXIT_UNREACHABLE
+from ncclrun.model.errors import EXIT_UNREACHABLE, UsageError
 from ncclrun.model.events import Event, Unreachable
 from ncclrun.model.inventory import Inventory, RunThere
 from ncclrun.model.runevents import GpuUse, LeftOnNode, RunOnNode, RunStateName
@@ -71,6 +71,10 @@ def status_of_cluster(
             for entry in inventory.runs
             if run_id in (None, entry.run_id)
         ]
+        if run_id is not None and not parts and not asking.lost:
+            known = [entry.run_id for inventory in inventories.values() for entry in inventory.runs]
+            message = f"no run {run_id!r} is on the nodes of {cluster.source}"
+            raise UsageError(message, fix=near(run_id, sorted(set(known))))
         rows = []
         for run in sorted(by_run(parts).values(), key=lambda run: min(p.entry.prepared_at - p.offset for p in run)):
             rows += [_row(part, cluster.nodes[part.place], part.entry.about.first_rank) for part in run]
@@ -208,7 +212,7 @@ def _ended(rows: Sequence[RunOnNode], lost: Mapping[int, Unreachable], nodes: Se
     elif run_id and adrift and not going:
         reason = f"run {run_id} is lost on {adrift}"
     elif run_id:
-        reason = f"run {run_id} " + ("goes on" if going else "has ended" if rows else "is on none of these nodes")
+        reason = f"run {run_id} " + ("goes on" if going else "has ended")
     else:
         reason = f"{len(going)} run{'' if len(going) == 1 else 's'} of yours on {len(nodes)} nodes"
     return Ended(run_id=run_id, exit_code=EXIT_UNREACHABLE if lost else 0, reason=reason, seconds=0.0)

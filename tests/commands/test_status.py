@@ -54,6 +54,12 @@ class TestARun:
         reason = end(list(status_of_run(make_record("r"), FakeTransport(nodes), Control()))).reason
         assert reason.startswith("run r has ended; ncclrun attach r")
 
+    def test_that_no_node_has_is_an_error_that_names_what_is_meant(self) -> None:
+        nodes: Nodes = {"a": fake(part("train", 0)), "b": fake(), "c": fake()}
+        with pytest.raises(UsageError, match="no run 'trains'") as refused:
+            list(status_of_cluster(CLUSTER, FakeTransport(nodes), Control(), run_id="trains"))
+        assert refused.value.fix == "did you mean train?"
+
     def test_that_a_restart_of_a_host_has_ended_does_not_go_on(self) -> None:
         nodes: Nodes = {name: fake(part("r", rank, state="ended")) for rank, name in enumerate("ab")}
         nodes["c"] = fake(part("r", 2, state="lost"))

@@ -200,6 +200,11 @@ class TestATerminal:
         assert "(silent for 12 s); what runs there may go on" in shown
         assert shown.endswith("b answers again")
 
+    def test_does_not_say_that_a_run_may_go_on_where_its_host_was_restarted(self) -> None:
+        shown = "\n".join(Live(120).show(state(1, "unknown", "the host was rebooted")))
+        assert "nothing of the run lives there any more" in shown
+        assert "may go on" not in shown
+
     def test_colours_a_node_alike_and_resets_it(self) -> None:
         live = Live()
         live.show(log(2, "x"), log(3, "\x1b[1my"))
