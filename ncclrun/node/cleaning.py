@@ -69,21 +69,14 @@ def _candidates(state: Path) -> list[Candidate]:
     """Every part of this machine, those from before a restart too, oldest end first."""
     found = []
     living = inventory.living()
-    base = state / "runs"
-    for entry in sorted(base.iterdir()) if base.is_dir() else []:
-        if not rundir.RUN_ID.match(entry.name):
-            continue
+    for part in rundir.every(state):
         # What can't be read (made by root, or half removed) is left as it is, and must not stop us.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            for part in rundir.here(state, entry.name):
-                phase = inventory.phase(part)
-                ended = float(phase["ended_at"] or part.path.stat().st_mtime)
-                why = _why_kept(part, phase, len(living.get(part.run()["cookie"], [])))
-                found.append(
-                    Candidate(
-                        part, ended, inventory.size_of(part.path, float("inf")) or 0, why, phase["state"] == "ended"
-                    )
-                )
+            phase = inventory.phase(part)
+            ended = float(phase["ended_at"] or part.path.stat().st_mtime)
+            why = _why_kept(part, phase, len(living.get(part.run()["cookie"], [])))
+            size = inventory.size_of(part.path, float("inf")) or 0
+            found.append(Candidate(part, ended, size, why, phase["state"] == "ended"))
     return sorted(found, key=lambda one: one.ended)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 from . import gpuapps, gpus, machine, processes, rundir
 
@@ -46,19 +46,16 @@ def _local_rank(pid: int) -> str:
     return next(words, b"").decode("ascii", "replace")
 
 
-def parts(state: Path) -> Iterator[rundir.RunDir]:
+def parts(state: Path) -> list[rundir.RunDir]:
     """Every part of a run that belongs to this machine, of several of one name the newest; unreadable ones left out."""
-    base = state / "runs"
-    for entry in sorted(base.iterdir()) if base.is_dir() else []:
-        newest: dict[int, tuple[float, rundir.RunDir]] = {}
+    newest: dict[tuple[str, int], tuple[float, rundir.RunDir]] = {}
+    for part in rundir.every(state):
         # What can't be read (made by root, or half removed) is no run that we could tell anything about.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if rundir.RUN_ID.match(entry.name):
-                for part in rundir.here(state, entry.name):
-                    made = float(part.run()["prepared_at"])
-                    if made >= newest.get(part.node_rank, (0.0, part))[0]:
-                        newest[part.node_rank] = (made, part)
-        yield from (part for _, part in newest.values())
+            name, made = (part.run_id, part.node_rank), float(part.run()["prepared_at"])
+            if name not in newest or made >= newest[name][0]:
+                newest[name] = (made, part)
+    return [part for _, part in newest.values()]
 
 
 # --- one run

@@ -189,26 +189,24 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
 
 def _clear_unstarted(state: Path) -> None:
     """Removes what was prepared and never started by a node part that could not do it itself: its host went down."""
-    for parent in (state / "runs").iterdir():
+    for part in rundir.every(state):
         # What can't be read (made by root, or half removed) is left as it is, and must not stop us.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            for part in rundir.here(state, parent.name):
-                facts = part.run()
-                stale = facts["boot_id"] != machine.boot_id() or time.time() - facts["prepared_at"] > STALE_SECONDS
-                if stale and not part.control.exists():
-                    scrap(part.path)
+            facts = part.run()
+            stale = facts["boot_id"] != machine.boot_id() or time.time() - facts["prepared_at"] > STALE_SECONDS
+            if stale and not part.control.exists():
+                scrap(part.path)
 
 
 def _others(state: Path, order: Order) -> list[str]:
     """Runs of this user that live on this machine now: for a warning before two share the GPUs."""
-    found = []
-    for entry in sorted((state / "runs").iterdir()):
-        if entry.name != order.run_id and rundir.RUN_ID.match(entry.name):
-            # What can't be read (made by root, or half removed) is no run of ours that lives, and must not stop us.
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                parts = [part for part in rundir.here(state, entry.name) if not (part.path / "exit.json").exists()]
-                found += [entry.name] if any(part.supervisor() for part in parts) else []
-    return found
+    found = set()
+    for part in rundir.every(state):
+        # What can't be read (made by root, or half removed) is no run of ours that lives, and must not stop us.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if part.run_id != order.run_id and part.end() is None and part.supervisor():
+                found.add(part.run_id)
+    return sorted(found)
 
 
 def _publish(path: Path, final: Path, order: Order, state: Path) -> None:

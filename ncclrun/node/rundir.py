@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -257,6 +258,15 @@ def here(state: Path, run_id: str) -> Iterator[RunDir]:
         found = RunDir(entry)
         if entry.name.endswith("-" + this) or found.run().get("host") == host:
             yield found
+
+
+def every(state: Path) -> Iterator[RunDir]:
+    """The parts of all runs that belong to this machine; what can't be read (root's, half removed) is left out."""
+    base = state / "runs"
+    for entry in sorted(base.iterdir()) if base.is_dir() else []:
+        if RUN_ID.match(entry.name):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                yield from list(here(state, entry.name))
 
 
 def find(state: Path, run_id: str, node_rank: int) -> RunDir:
