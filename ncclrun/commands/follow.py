@@ -13,13 +13,13 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.inbox import Message
 from ncclrun.commands.links import Connect, Links
 from ncclrun.commands.logfiles import LogSink
-from ncclrun.commands.member import How, Member
+from ncclrun.commands.member import How, Member, first_bad, learn_ranks
 from ncclrun.commands.orders import Orders
 from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.streams import Streams
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.errors import HostError, NcclrunError
-from ncclrun.model.events import Event, NodeState, NodeStateName, RanksMoved, Stopping, Warn
+from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
 from ncclrun.transport.pulse import SILENCE_SECONDS
 from ncclrun.transport.session import Answer, refusal
@@ -124,7 +124,7 @@ class Follower:
         if kind == "state":
             member.workers_over = header.get("reason") == WORKERS_OVER
             member.hears = {int(rank): silent for rank, silent in (header.get("peers") or {}).items()}
-            yield from _learn_ranks(member, header.get("first_rank"))
+            yield from learn_ranks(member, header.get("first_rank"))
         if kind == "log":
             if self._stall is not None and not str(header["stream"]).startswith("launcher"):
                 self._stall.heard()
@@ -154,7 +154,7 @@ class Follower:
         since = None if ended_at is None else float(ended_at) - member.clock_offset
         yield self._enter(member, "ended", str(record.get("reason", "")), since)
         if record.get("reason") != "finished":
-            yield from self.stop_all(f"{_first_bad(member, record)} on {member.node.name}", "term")
+            yield from self.stop_all(f"{first_bad(member, record)} on {member.node.name}", "term")
 
     def _enter(self, member: Member, state: NodeStateName, reason: str, since: float | None = None) -> NodeState:
         member.state = state
@@ -368,30 +368,3 @@ class Follower:
 
 def _lease(member: Member) -> float:
     return member.node.launch.lease or LEASE
-
-
-def _learn_ranks(member: Member, first_rank: int | None) -> Iterator[Event]:
-    """The ranks that torchrun has given a node's workers; what they have printed by then keeps its names."""
-    if first_rank is None or first_rank == member.torchrun_rank:
-        return
-    member.torchrun_rank = first_rank
-    if first_rank == member.first_rank:
-        return
-    if any(not stream.startswith("launcher") and size for stream, size in member.offsets.items()):
-        text = f"torchrun has numbered its workers anew, from {first_rank} on; here they are still called as before"
-        yield Warn(text=text, node=member.node.name)
-    else:
-        member.first_rank = first_rank
-        yield RanksMoved(node=member.node.name, node_rank=member.node_rank, first_rank=first_rank)
-
-
-def _first_bad(member: Member, record: dict[str, Any]) -> str:
-    """What broke on a node in a few words, for the line that announces the stop; the verdict looks closer."""
-    bad = [
-        rank for rank in record.get("ranks") or () if (rank.get("code") or rank.get("signal")) and rank.get("ended_at")
-    ]
-    if not bad:
-        return f"the launcher {record.get('reason', 'ended')}"
-    first = min(bad, key=lambda rank: float(rank["ended_at"]))
-    how = f"signal {first['signal']}" if first.get("signal") else f"exit code {first['code']}"
-    return f"rank {member.first_rank + int(first['local_rank'])} failed ({how})"

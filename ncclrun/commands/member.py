@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ncclrun.commands.logfiles import Place
 from ncclrun.model.cluster import Node
-from ncclrun.model.events import NodeStateName
+from ncclrun.model.events import Event, NodeStateName, RanksMoved, Warn
 from ncclrun.model.lines import LineAssembler
 from ncclrun.model.outcome import NodeEnd
 from ncclrun.transport.session import Session
@@ -88,3 +89,30 @@ class Member:
             rebooted=self.rebooted,
             refused=self.refused,
         )
+
+
+def learn_ranks(member: Member, first_rank: int | None) -> Iterator[Event]:
+    """The ranks that torchrun has given a node's workers; what they have printed by then keeps its names."""
+    if first_rank is None or first_rank == member.torchrun_rank:
+        return
+    member.torchrun_rank = first_rank
+    if first_rank == member.first_rank:
+        return
+    if any(not stream.startswith("launcher") and size for stream, size in member.offsets.items()):
+        text = f"torchrun has numbered its workers anew, from {first_rank} on; here they are still called as before"
+        yield Warn(text=text, node=member.node.name)
+    else:
+        member.first_rank = first_rank
+        yield RanksMoved(node=member.node.name, node_rank=member.node_rank, first_rank=first_rank)
+
+
+def first_bad(member: Member, record: dict[str, Any]) -> str:
+    """What broke on a node in a few words, for the line that announces the stop; the verdict looks closer."""
+    bad = [
+        rank for rank in record.get("ranks") or () if (rank.get("code") or rank.get("signal")) and rank.get("ended_at")
+    ]
+    if not bad:
+        return f"the launcher {record.get('reason', 'ended')}"
+    first = min(bad, key=lambda rank: float(rank["ended_at"]))
+    how = f"signal {first['signal']}" if first.get("signal") else f"exit code {first['code']}"
+    return f"rank {member.first_rank + int(first['local_rank'])} failed ({how})"
