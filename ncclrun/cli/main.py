@@ -14,6 +14,7 @@ from ncclrun.cli.launch import LaunchCommand, launch
 from ncclrun.cli.nccl import app as nccl
 from ncclrun.cli.network import ping, resolve
 from ncclrun.cli.runs import attach, logs, stop
+from ncclrun.cli.status import clean, runs, status
 
 app = typer.Typer(
     name="ncclrun",
@@ -48,7 +49,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 app.callback(invoke_without_command=True)(version)
 app.command(cls=LaunchCommand)(launch)
 app.add_typer(nccl, name="nccl")
-for command in (ping, resolve, logs, stop, attach, trust, keys, schema):
+for command in (ping, resolve, status, runs, logs, attach, stop, clean, trust, keys, schema):
     app.command()(command)
 
 
@@ -96,7 +97,8 @@ def _tell_programs(message: str, fix: str, code: int, *, asked: bool) -> None:
         return
     from ncclrun.console.jsonl import json_lines
     from ncclrun.console.output import Output, OutputClosed
-    from ncclrun.model.events import Ended, Failure
+    from ncclrun.model.endevents import Ended
+    from ncclrun.model.events import Failure
 
     failure = Failure(message=message, fix=fix, exit_code=code)
     end = Ended(run_id="", exit_code=code, reason=message.split("\n", maxsplit=1)[0], seconds=0.0)

@@ -20,4 +20,11 @@ JSON = typer.Option("--json", help="One JSON event a line on stdout.", callback=
 ASK_PASS = typer.Option("--ask-pass", help="Ask once for the SSH password of all hosts (or set NCCLRUN_SSH_PASSWORD).")
 OPEN_RUN = typer.Argument(metavar="[RUN]", help="Run id; by default the last that has not ended.")
 HTML = typer.Option("--html", help="Write all of it as one self-contained page.", metavar="FILE", dir_okay=False)
+STALL = typer.Option(
+    "--stall", help="When no rank has printed for so long (90s, 10m, 1h): say where each one waits.", metavar="TIME"
+)
+STALL_ACTION = typer.Option("--stall-action", help="What else to do then; stop: exit code 123.", metavar="report|stop")
 CLUSTER = typer.Argument(help="Cluster file (YAML) or hostfile.", metavar="CLUSTER", show_default=False)
+RUN_CLUSTER = typer.Option(
+    "--cluster", help="Ask the nodes of this cluster: for a run that another machine started.", metavar="FILE"
+)

@@ -56,9 +56,10 @@ def open_transport(ask_pass: bool, cluster: ClusterSpec | None) -> Iterator[Tran
 
 
 @contextmanager
-def signals() -> Iterator[Control]:
+def signals(*, asks: bool = False, json: bool = False) -> Iterator[Control]:
     """Ctrl-C and SIGTERM ask for a stop; a closed terminal (SIGHUP) leaves the run going.
 
+    With ``asks`` a Ctrl-C at a terminal first asks whether the run is to go on; what is pressed then counts as without.
     Once the verdict is there they change nothing any more: the exit code is the run's. What the caller ignores stays
     ignored: `nohup`, and Ctrl-C for a shell's background job.
     """
@@ -69,6 +70,16 @@ def signals() -> Iterator[Control]:
     from ncclrun.model.errors import EXIT_INTERRUPTED
 
     control = Control()
+    asker = None
+    if asks:
+        from ncclrun.cli.asking import Asker
+        from ncclrun.console.view import is_live
+
+        asker = Asker(control, footer=not json and is_live(sys.stdout, sys.stderr))
+
+    def interrupt(*_: object) -> None:
+        if asker is None or not asker.interrupted():
+            stop()
 
     def stop(*_: object) -> None:
         control.press()
@@ -81,7 +92,7 @@ def signals() -> Iterator[Control]:
     def leave(*_: object) -> None:
         control.detach = True
 
-    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: leave}
+    handlers = {signal.SIGINT: interrupt, signal.SIGTERM: stop, signal.SIGHUP: leave}
     heard = {number: handler for number, handler in handlers.items() if signal.getsignal(number) != signal.SIG_IGN}
     for number, handler in heard.items():
         signal.signal(number, handler)
@@ -90,6 +101,8 @@ def signals() -> Iterator[Control]:
     finally:
         for number in heard:
             signal.signal(number, signal.SIG_IGN)
+        if asker is not None:
+            asker.close()
 
 
 class Page:
@@ -125,10 +138,12 @@ def show(
     ranks: str | None = None,
     plan: bool = False,
     unread: bool = False,
+    aside: bool = False,
     page: Page | None = None,
 ) -> None:
     """Shows every event and leaves with the exit code of the last one; see ``tell``."""
-    raise typer.Exit(tell(events, control, json=json, ranks=ranks, plan=plan, unread=unread, page=page) or 0)
+    code = tell(events, control, json=json, ranks=ranks, plan=plan, unread=unread, aside=aside, page=page)
+    raise typer.Exit(code or 0)
 
 
 def tell(
@@ -139,20 +154,31 @@ def tell(
     ranks: str | None = None,
     plan: bool = False,
     unread: bool = False,
+    aside: bool = False,
     page: Page | None = None,
 ) -> int | None:
     """Shows every event; the exit code of the one that ends the command, None where the command goes on.
 
     A reader who takes nothing does not keep a Ctrl-C from being heard (``control``). ``unread``: what the command does
-    goes on when nobody reads our output any more (``| head``). ``page`` takes the
-    events too and is written when they end.
+    goes on when nobody reads our output any more (``| head``). ``aside``: all that people read goes to stderr, and
+    stdout has the id of the run that was started, alone. ``page`` takes the events too and is written when they end.
     """
+    from ncclrun.console.keyboard import QUESTION
     from ncclrun.console.output import Output, OutputClosed, OutputStuck
     from ncclrun.console.view import make_view
-    from ncclrun.model.events import Ended
+    from ncclrun.model.endevents import Ended
 
-    code = None
-    view = make_view(sys.stdout, sys.stderr, json=json, ranks=ranks, plan=plan, hurry=control.stopped)
+    code, started = None, ""
+    aside = aside and not json
+    view = make_view(
+        sys.stderr if aside else sys.stdout,
+        sys.stderr,
+        json=json,
+        ranks=ranks,
+        plan=plan,
+        hurry=control.stopped,
+        prompt=lambda: QUESTION if control.asking else "",
+    )
     with suppress(OutputStuck), closing(view):
         for event in events:
             if page is not None:
@@ -168,5 +194,17 @@ def tell(
                 if not unread:
                     raise
             if isinstance(event, Ended):
-                code = event.exit_code
+                code, started = event.exit_code, event.run_id if event.directory else ""
+    if aside and started:
+        Output(sys.stdout).write(f"{started}\n")
     return code
+
+
+def may_clean(control: Control, *, json: bool) -> bool:
+    """Whether the person at the terminal, who has just been told of them, wants leftovers of dead runs ended."""
+    from ncclrun.console.output import Output
+    from ncclrun.console.question import agreed
+
+    if json or control.stopped():
+        return False
+    return agreed("End exactly these processes, and start?", Output(sys.stderr)) and not control.stopped()

@@ -13,7 +13,8 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Survey
 from ncclrun.diagnosis.bandwidth import Pair, retests, verdicts
 from ncclrun.model.errors import HostError, NcclrunError
-from ncclrun.model.events import Event, Measuring, Problem, Transferred, Warn
+from ncclrun.model.events import Event, Warn
+from ncclrun.model.netevents import Measuring, Problem, Transferred
 from ncclrun.model.network import Transfer
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.words import listed

@@ -15,6 +15,7 @@ from ncclrun.commands.findings import Finding, findings_told, problem_of
 from ncclrun.commands.visit import Visit
 from ncclrun.model.cluster import ClusterSpec, Lasting
 from ncclrun.model.effective import Effective
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOT_STARTED,
@@ -23,7 +24,7 @@ from ncclrun.model.errors import (
     NcclrunError,
     PlanError,
 )
-from ncclrun.model.events import Ended, Event, Failure, Warn
+from ncclrun.model.events import Event, Failure, Warn
 from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfRolledBack
 from ncclrun.model.words import listed
 from ncclrun.nccl import block

@@ -19,7 +19,8 @@ from ncclrun.diagnosis.paths import End, path_problems
 from ncclrun.diagnosis.settings import NodeValues, disagreements
 from ncclrun.diagnosis.settings import problems as setting_problems
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Event, PathFound, Problem, Warn
+from ncclrun.model.events import Event, Warn
+from ncclrun.model.netevents import PathFound, Problem
 from ncclrun.model.network import Names, NcclAnswer, Path
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fleet import for_all

@@ -15,11 +15,14 @@ class Control:
     """Counts the requests to stop; a signal handler calls ``press``, the command looks at ``level``.
 
     0: go on; 1: stop (SIGTERM, grace); 2: kill; 3: leave without waiting. ``detach`` set: leave, and let the run go on.
+    ``askable``: the run is followed, so that there is something to choose from; ``asking``: the user is being asked.
     """
 
     def __init__(self) -> None:
         self.level = 0
         self.detach = False
+        self.askable = False
+        self.asking = False
 
     def press(self) -> None:
         """One more request, as Ctrl-C makes it."""

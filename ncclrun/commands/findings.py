@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ncclrun.diagnosis.ncclsays import repeats
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
-from ncclrun.model.events import Event, Problem, Refused, Warn
+from ncclrun.model.events import Event, Refused, Warn
+from ncclrun.model.netevents import Problem
 
 
 @dataclass(frozen=True)

@@ -3,103 +3,44 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from ncclrun.commands.awake import Clock
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import LogSink, Place
+from ncclrun.commands.inbox import Message
+from ncclrun.commands.links import Connect, Links
+from ncclrun.commands.logfiles import LogSink
+from ncclrun.commands.member import How, Member, first_bad, learn_ranks
+from ncclrun.commands.orders import Orders
+from ncclrun.commands.stall import StallWatch
+from ncclrun.commands.streams import Streams
 from ncclrun.diagnosis.ncclwatch import NcclWatch
-from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError
-from ncclrun.model.events import Event, Log, NodeState, NodeStateName, Stopping, Stream, Warn
-from ncclrun.model.lines import LineAssembler
-from ncclrun.model.outcome import NodeEnd, StoppedBy
-from ncclrun.transport.session import Answer, Session, refusal
-
-How = Literal["term", "kill"]
-Message = tuple[int, int, dict[str, Any], bytes]
-"""node_rank, generation of its link, header, body."""
-Connect = Callable[[Node, Callable[[Node, dict[str, Any], bytes], None]], Session]
-"""Opens a new session to a node, for a link that broke."""
+from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
+from ncclrun.model.outcome import StoppedBy
+from ncclrun.transport.pulse import SILENCE_SECONDS
+from ncclrun.transport.session import Answer, refusal
 
 WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 LEASE = 30.0
-"""Seconds that a node may be unreachable before the run counts as broken there; its workers go on meanwhile."""
+"""Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
+REBOOTED = "the host was rebooted"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
 STOP_SLACK = 15.0
 """Seconds beyond the grace until a stop that was not confirmed becomes a kill, and a kill is given up."""
 
 
-@dataclass
-class Member:
-    """One node of the run and what is known of it."""
-
-    node: Node
-    node_rank: int
-    first_rank: int
-    nproc: int
-    grace: float
-    boot_id: str
-    clock_offset: float
-    session: Session | None
-    generation: int = 0
-    offsets: dict[str, int] = field(default_factory=dict)
-    lines: dict[str, LineAssembler] = field(default_factory=dict)
-    workers_over: bool = False
-    """All its workers have ended by themselves; only the launcher is left."""
-    state: NodeStateName = "running"
-    record: dict[str, Any] | None = None
-    lost: str | None = None
-    lost_at: float | None = None
-    rebooted: bool = False
-    refused: str | None = None
-    """Why it never started."""
-    not_started: str = ""
-    """The node's words for that, until it has confirmed that nothing can start there any more."""
-    no_way: str = ""
-    """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
-    unknown_since: float | None = None
-    """Monotonic clock."""
-    asked: How | None = None
-    asked_at: float = 0.0
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will be heard of this node."""
-        return self.record is not None or self.lost is not None or self.refused is not None
-
-    def place(self, stream: str) -> Place:
-        """The stream's place in the logs, from the node's name for it (``0.out``, ``launcher.err``)."""
-        who, _, kind = stream.partition(".")
-        rank = None if who == "launcher" else self.first_rank + int(who)
-        return Place(self.node_rank, rank, kind)
-
-    def ended(self, launcher: Literal["torchrun", "exec"]) -> NodeEnd:
-        """The node's end for the verdict."""
-        return NodeEnd(
-            node=self.node.name,
-            node_rank=self.node_rank,
-            host=self.node.host,
-            first_rank=self.first_rank,
-            nproc=self.nproc,
-            launcher=launcher,
-            clock_offset=self.clock_offset,
-            record=self.record,
-            lost=None if self.record else self.lost,
-            lost_at=self.lost_at,
-            rebooted=self.rebooted,
-            refused=self.refused,
-        )
-
-
 class Follower:
-    """The controller's loop over all members; every decision is taken here, in one thread."""
+    """The controller's loop over all members; every decision is taken here, in one thread.
+
+    ``claims``: somebody else may have started the run, so that it is claimed before orders are given (see ``Orders``).
+    ``leave_after``: seconds from now after which a run in which nothing has failed is left to its nodes.
+    """
 
     def __init__(
         self,
@@ -115,27 +56,32 @@ class Follower:
         tail: int | None = None,
         settle: float = 0.0,
         watch: NcclWatch | None = None,
+        claims: bool = False,
+        leave_after: float | None = None,
+        stall: StallWatch | None = None,
     ) -> None:
         self.run_id = run_id
         self.members = members
         self.stopped_by: StoppedBy = ""
         self._inbox = inbox
-        self._writer = writer
+        self._streams = Streams(writer, watch or NcclWatch({}))
         self._control = control
-        self._connect = connect
+        self._links = Links(inbox, connect)
         self._tail = tail
         self._token = token
+        self._orders = Orders(run_id, members, token, self._into_inbox, claims=claims)
+        self._stall = stall
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._pressed = 0
         # A run that is taken up may have ended long ago: what the nodes know is heard before anything is asked of them.
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
-        self._told_of_disk = False
-        self._watch = watch or NcclWatch({})
-        self._reconnected: queue.SimpleQueue[tuple[Member, int, Session | NcclrunError]] = queue.SimpleQueue()
+        self._clock = Clock()
+        self._leave_at = None if leave_after is None else time.monotonic() + leave_after
 
     def events(self) -> Iterator[Event]:
         """Runs until every member is over, or the user left."""
+        self._orders.claim()
         for member in self.members:
             if member.over:
                 continue
@@ -144,17 +90,21 @@ class Follower:
             else:
                 yield from self._link_lost(member, "unreachable")
         while not all(member.over for member in self.members):
+            self._clock.tick()
             for message in self._received(0.1):
                 yield from self._take(*message)
             yield from self._reconnections()
             yield from self._watch_links()
+            yield from self._watch_lifeline()
             yield from self._watch_held()
             yield from self._watch_user()
             yield from self._watch_deadlines()
+            yield from self._watch_silence()
+            self._watch_departure()
             if self._control.detach or self._control.level > 2:
                 break
         for member in self.members:
-            yield from self._flush(member)
+            yield from self._streams.flush(member)
 
     # --- what the nodes say
 
@@ -173,62 +123,38 @@ class Follower:
         kind = header.get("ev")
         if kind == "state":
             member.workers_over = header.get("reason") == WORKERS_OVER
+            member.hears = {int(rank): silent for rank, silent in (header.get("peers") or {}).items()}
+            yield from learn_ranks(member, header.get("first_rank"))
         if kind == "log":
-            yield from self._log(member, header, body)
+            if self._stall is not None and not str(header["stream"]).startswith("launcher"):
+                self._stall.heard()
+            yield from self._streams.take(member, header, body)
         elif kind == "state" and header["state"] != member.state:
             yield self._enter(member, header["state"], header.get("reason", ""))
             if header["state"] == "stopping" and member.asked is None:
-                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {member.node.name}", "term")
+                # The supervisors tell each other: what this one stops for may have happened on another node.
+                where = member if header.get("origin") is None else self.members[header["origin"]]
+                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {where.node.name}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
+        elif kind == "trouble":  # its supervisor is gone, and no end can be written there: nothing more will come
+            yield from self._lose(member, f"its end can't be written: {header['error']['message']}")
         elif kind == "answer":
             yield from self._answered(member, header["do"], header["answer"])
         elif kind == "gone":
             yield from self._link_lost(member, str(header.get("reason", "connection lost")))
 
-    def _log(self, member: Member, header: dict[str, Any], body: bytes) -> Iterator[Event]:
-        stream, offset = str(header["stream"]), int(header["offset"])
-        known = member.offsets.get(stream, 0)
-        if offset + len(body) <= known:
-            return
-        body = body[max(0, known - offset) :]
-        member.offsets[stream] = max(offset, known) + len(body)
-        place = member.place(stream)
-        self._writer.append(place, float(header["time"]), body)
-        if self._writer.lost and not self._told_of_disk:
-            self._told_of_disk = True
-            yield Warn(
-                text=f"this machine's disk does not take the logs ({self._writer.trouble}); the nodes keep theirs",
-                fix="free some space here",
-            )
-        lines = member.lines.setdefault(stream, LineAssembler())
-        whole = lines.feed(body)
-        if whole is not None:
-            # After a failure or a stop torchrun prints a traceback of its own on every node; after a good end too,
-            # where the master's torchrun went first.
-            told = member.asked is not None or member.state == "stopping" or member.workers_over
-            folded = place.rank is None and told
-            yield _log_event(member, place, header["time"], whole, folded=folded)
-            if place.rank is not None and (against := self._watch.line(member.node_rank, whole)) is not None:
-                yield Warn(node=member.node.name, text=against.message, fix=against.fix)
-        if lines.partial:
-            yield _log_event(member, place, header["time"], lines.partial, partial=True)
-
-    def _flush(self, member: Member) -> Iterator[Event]:
-        """The last lines that ended without a line feed."""
-        for stream, lines in member.lines.items():
-            rest = lines.flush()
-            if rest is not None:
-                yield _log_event(member, member.place(stream), time.time(), rest)
-
     def _end(self, member: Member, record: dict[str, Any]) -> Iterator[Event]:
+        yield from self._streams.flush(member)
+        if member.rebooted and record.get("reason") == "lost":
+            yield from self._lose(member, REBOOTED)
+            return
         member.record = record
-        yield from self._flush(member)
         ended_at = record.get("ended_at")
         since = None if ended_at is None else float(ended_at) - member.clock_offset
         yield self._enter(member, "ended", str(record.get("reason", "")), since)
         if record.get("reason") != "finished":
-            yield from self.stop_all(f"{_first_bad(member, record)} on {member.node.name}", "term")
+            yield from self.stop_all(f"{first_bad(member, record)} on {member.node.name}", "term")
 
     def _enter(self, member: Member, state: NodeStateName, reason: str, since: float | None = None) -> NodeState:
         member.state = state
@@ -239,20 +165,21 @@ class Follower:
     # --- links
 
     def _ask_to_follow(self, member: Member) -> Iterator[Event]:
-        yield from self._ask(member, "follow", offsets=dict(member.offsets), tail=self._tail)
+        offsets = dict(member.offsets)
+        yield from self._ask(member, "follow", offsets=offsets, tail=self._tail, epoch=self._orders.epoch)
 
     def _ask(self, member: Member, do: str, **args: Any) -> Iterator[Event]:
         """Sends a request; the answer comes by the inbox, since a node that hangs must not hold up all others here."""
         assert member.session is not None
-        rank, generation = member.node_rank, member.generation
-
-        def then(answer: Answer) -> None:
-            self._inbox.put((rank, generation, {"ev": "answer", "do": do, "answer": answer}, b""))
-
+        then = self._into_inbox(member, do)
         try:
-            member.session.ask(do, then, run_id=self.run_id, node_rank=rank, **args)
+            member.session.ask(do, then, run_id=self.run_id, node_rank=member.node_rank, **args)
         except HostError as error:
             yield from self._link_lost(member, error.message)
+
+    def _into_inbox(self, member: Member, do: str) -> Callable[[Answer], None]:
+        rank, generation = member.node_rank, member.generation
+        return lambda answer: self._inbox.put((rank, generation, {"ev": "answer", "do": do, "answer": answer}, b""))
 
     def _answered(self, member: Member, do: str, answer: Answer) -> Iterator[Event]:
         if answer is None:
@@ -263,7 +190,13 @@ class Follower:
             member.not_started = error.message
             yield from self._ask(member, "discard", token=self._token)
         elif do == "follow" and error is not None:
-            yield from self._lose(member, error.message)
+            yield from self._lose(member, REBOOTED if member.rebooted else error.message)
+        elif do == "claim" and error is None:
+            self._orders.granted(member, int(answer["epoch"]))
+        elif do in ("claim", "stop") and error is not None:
+            yield from self._orders.refused(member, error)
+            if not self._orders.valid:
+                self.stopped_by = ""  # it was not us, then
         elif do == "discard" and error is not None:
             yield from self._ask_to_follow(member)  # it came after all
         elif do == "discard":
@@ -276,56 +209,72 @@ class Follower:
             member.session.close()
             member.session = None
         if member.unknown_since is None:
-            member.unknown_since, member.lost_at = time.monotonic(), time.time()
+            quiet = SILENCE_SECONDS if reason == "silent" else 0.0
+            member.unknown_since, member.lost_at = self._clock.now - quiet, time.time() - quiet
             yield self._enter(member, "unknown", reason)
         member.generation += 1
-        threading.Thread(
-            target=self._reconnect, args=(member, member.generation), daemon=True, name=f"reconnect {member.node.name}"
-        ).start()
-
-    def _reconnect(self, member: Member, generation: int) -> None:
-        """In a thread of its own: tries until it has a session or the lease is over."""
-
-        def sink(_: Node, header: dict[str, Any], body: bytes) -> None:
-            self._inbox.put((member.node_rank, generation, header, body))
-
-        pause = 0.5
-        while not member.over and member.generation == generation:
-            try:
-                self._reconnected.put((member, generation, self._connect(member.node, sink)))
-            except NcclrunError as error:
-                self._reconnected.put((member, generation, error))
-            else:
-                return
-            time.sleep(pause)
-            pause = min(pause * 2, 5.0)
+        self._orders.claim()
+        self._links.seek(member)
 
     def _reconnections(self) -> Iterator[Event]:
-        while not self._reconnected.empty():
-            member, generation, result = self._reconnected.get()
+        for member, generation, result in self._links.found():
             if isinstance(result, NcclrunError):
                 member.no_way = result.message
             elif member.over or generation != member.generation:
                 result.close()  # what it says would be taken for the words of an older link, and dropped
-            elif result.hello.get("boot_id") != member.boot_id:
+            elif member.boot_id not in ("", result.hello.get("boot_id")):
                 result.close()
                 member.rebooted = True
-                yield from self._lose(member, "the host was rebooted")
+                yield from self._lose(member, REBOOTED)
             else:
                 member.session, member.unknown_since, member.lost_at, member.no_way = result, None, None, ""
+                member.boot_id, member.only_from_here = str(result.hello.get("boot_id")), False
                 yield self._enter(member, "running", "reachable again")
+                self._orders.claim()
                 yield from self._ask_to_follow(member)
-                if member.asked is not None and member.session is not None:
-                    self._send_stop(member, member.asked)
+                self._orders.send(member)
 
     def _watch_links(self) -> Iterator[Event]:
         for member in self.members:
             if member.over or member.unknown_since is None:
                 continue
-            silent = time.monotonic() - member.unknown_since
-            if silent > LEASE:
+            silent, lease = self._clock.now - member.unknown_since, _lease(member)
+            if silent > lease and not self._heard_by_others(member):
                 why = f" ({member.no_way})" if member.no_way else ""
                 yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")
+            elif silent > lease and not member.only_from_here:
+                member.only_from_here = True
+                since = time.strftime("%H:%M:%S", time.localtime(member.lost_at))
+                text = f"unreachable from here since {since}, but the other nodes hear it: the run goes on"
+                yield Warn(text=text, node=member.node.name)
+
+    def _heard_by_others(self, member: Member) -> bool:
+        """Whether other nodes hear its supervisor, or have heard its end: then only our own way to it is broken.
+
+        What a node said last holds as long as the node itself is to be heard: it says so when it changes.
+        """
+        return any(silent is None or silent < _lease(member) for silent in self._told(member))
+
+    def _told(self, member: Member) -> list[float | None]:
+        """For how many seconds others have not heard its supervisor, as they say; None: they have heard its end."""
+        tellers = [m for m in self.members if m.session is not None and m.unknown_since is None and not m.over]
+        return [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
+
+    def _watch_lifeline(self) -> Iterator[Event]:
+        """A run that only we hold together is one that may not be left alone: that has to be known."""
+        for member in self.members:
+            told = [silent for silent in self._told(member) if silent is not None]
+            silent = min(told, default=0.0)
+            if member.over or member.asked is not None or silent < _lease(member):
+                member.unheard = False
+                continue
+            if not member.unheard and member.unknown_since is None:
+                member.unheard = True
+                since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent))
+                text = f"not heard by the other nodes since {since}: the run goes on only while an ncclrun follows it"
+                yield Warn(text=text, node=member.node.name)
+            if member.node_rank == 0:
+                return  # all others are heard by node 0 alone
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason
@@ -346,31 +295,37 @@ class Follower:
             return
         yield from self.stop(self.members, reason, how)
 
+    def stop_for_user(self, reason: str, how: How) -> Iterator[Event]:
+        """``stop_all`` by the user's own word, which goes over what other controllers say."""
+        self._orders.insist()
+        yield from self.stop_all(reason, how)
+
     def stop(self, members: Sequence[Member], reason: str, how: How) -> Iterator[Event]:
-        """Asks those that have not ended and were not asked as strongly before."""
+        """Asks those that have not ended and were not asked as strongly before; nobody where the run is another's."""
         asked = [m for m in members if not m.over and m.asked not in (how, "kill")]
-        if not asked:
+        if not asked or not self._orders.valid:
             return
         yield Stopping(
             reason=reason, how=how, nodes=tuple(m.node.name for m in asked), grace=max(m.grace for m in asked)
         )
         for member in asked:
-            member.asked, member.asked_at = how, time.monotonic()
-            if member.session is not None:
-                self._send_stop(member, how)
-
-    def _send_stop(self, member: Member, how: How) -> None:
-        """Sends without waiting for the answer: the end comes by `follow`, a broken link by `gone`."""
-        assert member.session is not None
-        with suppress(HostError):  # the link has just broken: when there is a new one, it is asked again
-            member.session.post("stop", run_id=self.run_id, node_rank=member.node_rank, how=how, grace=member.grace)
+            member.asked, member.asked_at, member.asked_why = how, time.monotonic(), reason
+            self._orders.send(member)
 
     def _watch_user(self) -> Iterator[Event]:
         level = self._control.level
         if level > self._pressed:
             self._pressed = level
+            self._orders.insist()
             self._blame("user")
-            yield from self.stop_all("interrupted", "term" if level == 1 else "kill")
+            yield from self.stop_for_user("interrupted", "term" if level == 1 else "kill")
+
+    def _watch_departure(self) -> None:
+        """Leaves a run that has begun well; one in trouble is watched to its end."""
+        if self._leave_at is not None and time.monotonic() > self._leave_at:
+            self._leave_at = None
+            if not any(member.asked or member.lost for member in self.members):
+                self._control.detach = True
 
     def _watch_held(self) -> Iterator[Event]:
         if self._held is not None and time.monotonic() >= self._settled:
@@ -379,8 +334,19 @@ class Follower:
 
     def _blame(self, who: StoppedBy) -> None:
         """Notes who ended the run, unless something had failed before."""
-        if not any(member.asked or member.lost for member in self.members):
+        if self._orders.valid and not any(member.asked or member.lost for member in self.members):
             self.stopped_by = who
+
+    def _watch_silence(self) -> Iterator[Event]:
+        stalled = self._stall.look(self.members) if self._stall is not None else None
+        if stalled is None or self._stall is None:
+            return
+        yield stalled
+        if self._stall.wish.stop:
+            self._blame("stalled")
+            seconds = stalled.seconds
+            long = f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.0f} s"  # of a minute
+            yield from self.stop_all(f"no output for {long}", "term")
 
     def _watch_deadlines(self) -> Iterator[Event]:
         now = time.monotonic()
@@ -400,30 +366,5 @@ class Follower:
                 yield self._enter(member, "unknown", member.lost)
 
 
-def _first_bad(member: Member, record: dict[str, Any]) -> str:
-    """What broke on a node in a few words, for the line that announces the stop; the verdict looks closer."""
-    bad = [
-        rank for rank in record.get("ranks") or () if (rank.get("code") or rank.get("signal")) and rank.get("ended_at")
-    ]
-    if not bad:
-        return f"the launcher {record.get('reason', 'ended')}"
-    first = min(bad, key=lambda rank: float(rank["ended_at"]))
-    how = f"signal {first['signal']}" if first.get("signal") else f"exit code {first['code']}"
-    return f"rank {member.first_rank + int(first['local_rank'])} failed ({how})"
-
-
-def _log_event(
-    member: Member, place: Place, when: float, text: str, *, partial: bool = False, folded: bool = False
-) -> Log:
-    stream: Stream = "err" if place.stream == "err" else "out"
-    return Log(
-        node=member.node.name,
-        node_rank=member.node_rank,
-        rank=place.rank,
-        local_rank=None if place.rank is None else place.rank - member.first_rank,
-        stream=stream,
-        time=when,
-        text=text,
-        partial=partial,
-        folded=folded,
-    )
+def _lease(member: Member) -> float:
+    return member.node.launch.lease or LEASE

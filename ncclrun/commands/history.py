@@ -1,4 +1,4 @@
-"""Runs as this machine remembers them: a private directory each, with record, end and every stream's bytes."""
+"""Runs as this machine remembers them: a private directory each, with record and end (the logs: logfiles.py)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fcntl import LOCK_EX, LOCK_NB, flock
-from io import FileIO
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from ncclrun.model.endevents import Cause, Ended
 from ncclrun.model.errors import NcclrunError, UsageError
 
+ELSEWHERE = "add --cluster FILE for one that another machine started"
 STATE_FIX = "set XDG_STATE_HOME to a directory that you can write to"
-OPEN_FILES = 256
-"""Log files held open at a time: a large run has more streams than a process may have descriptors."""
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 
 
@@ -46,6 +45,11 @@ def check_run_id(run_id: str) -> str:
             fix="use lower case letters, digits, '.', '_' and '-', starting with a letter or digit, at most 64 in all",
         )
     return run_id
+
+
+def attempt_id(name: str, number: int) -> str:
+    """The run id of an attempt of a run: the name itself for the first, ``<name>.2``, ``<name>.3`` for the others."""
+    return name if number == 1 else f"{name}.{number}"
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,19 @@ class RunDir:
             raise NcclrunError(f"can't make the run's directory {path}: {error.strerror}", fix=STATE_FIX) from error
         return cls(path)
 
+    @classmethod
+    def adopt(cls, run_id: str, record: dict[str, Any]) -> RunDir:
+        """The directory of a run that another machine started, made at the first time; raises NcclrunError."""
+        run = cls(state_home() / "runs" / check_run_id(run_id))
+        try:
+            # What stands there already may be a node's own part, where this machine is one of the nodes.
+            run.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise NcclrunError(f"can't make the run's directory {run.path}: {error.strerror}", fix=STATE_FIX) from error
+        if run.read("run.json") is None:
+            run.write("run.json", record)
+        return run
+
     def write(self, name: str, record: dict[str, Any]) -> None:
         """Writes ``name`` (run.json, end.json) whole or not at all; raises NcclrunError where the disk refuses."""
         partial = self.path / f".{name}.new"
@@ -95,10 +112,20 @@ class RunDir:
                 f"can't write {self.path / name}: {error.strerror}", fix="free some space here"
             ) from error
 
-    def write_end(self, exit_code: int, reason: str, *, complete: bool) -> None:
+    def write_end(self, ended: Ended, *, program: str, complete: bool) -> None:
         """Notes the end; ``complete``: all that the run printed is here, so that `logs` need not ask the nodes."""
         self.write(
-            "end.json", {"exit_code": exit_code, "reason": reason, "ended_at": time.time(), "complete": complete}
+            "end.json",
+            {
+                "exit_code": ended.exit_code,
+                "reason": ended.reason,
+                "cause": "" if ended.cause is None else in_a_line(ended.cause),
+                "nodes": len(ended.nodes),
+                "program": program,
+                "seconds": ended.seconds,
+                "ended_at": time.time(),
+                "complete": complete,
+            },
         )
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -120,22 +147,52 @@ class RunDir:
             self.path.rmdir()
 
 
+def in_a_line(cause: Cause) -> str:
+    """``rank 3 on gpu2: exit code 1, ValueError: no data``."""
+    who = cause.node if cause.rank is None else f"rank {cause.rank} on {cause.node}"
+    return f"{who}: {cause.how}" + (f", {cause.exception}" if cause.exception else "")
+
+
 def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
     """The named run, or the newest; raises UsageError with what there is.
 
-    ``going``: rather the newest whose end is not known here, for who wants to stop or follow it.
+    Of a run of several attempts the name means the last one; ``<name>.1`` is the first. ``going``: rather the newest
+    whose end is not known here, for who wants to stop or follow it.
     """
-    runs = sorted(_runs(), key=lambda run: ((run.path / "run.json").stat().st_mtime_ns, run.run_id))
+    runs = all_runs()
     if run_id is None:
         if not runs:
-            raise UsageError("no run was started from this machine yet", fix="ncclrun launch CLUSTER SCRIPT")
+            raise UsageError(
+                "no run was started from this machine yet", fix=f"ncclrun launch CLUSTER SCRIPT, or {ELSEWHERE}"
+            )
         open_runs = [run for run in runs if not (run.read("end.json") or {}).get("complete")] if going else []
         return (open_runs or runs)[-1]
+    attempts = [run for run in runs if run.run_id.startswith(f"{run_id}.") and _name(run) == run_id]
+    if attempts:
+        return attempts[-1]
     for run in runs:
-        if run.run_id == run_id:
+        if run.run_id == run_id or (run_id == f"{run.run_id}.1" and _name(run) == run.run_id):
             return run
-    known = ", ".join(run.run_id for run in runs[-5:]) or "none"
-    raise UsageError(f"no run {run_id!r} was started from this machine", fix=f"the last ones: {known}")
+    fix = f"{near(run_id, [run.run_id for run in runs])}, or {ELSEWHERE}"
+    raise UsageError(f"no run {run_id!r} was started from this machine", fix=fix)
+
+
+def near(run_id: str, known: Sequence[str]) -> str:
+    """Which of the known runs (the newest last) may be meant by an id that none has."""
+    begun = [one for one in known if run_id and one.startswith(run_id)] or get_close_matches(run_id, known, 3, 0.8)
+    if begun:
+        return f"did you mean {' or '.join(begun[-3:])}?"
+    return f"the last ones: {', '.join(known[-5:]) or 'none'}"
+
+
+def _name(run: RunDir) -> str | None:
+    """The name of the run that this is an attempt of; None where nobody asked for retries."""
+    return (run.read("run.json") or {}).get("name")
+
+
+def all_runs() -> list[RunDir]:
+    """The runs that were started from this machine or taken up here, the newest last."""
+    return sorted(_runs(), key=lambda run: ((run.path / "run.json").stat().st_mtime_ns, run.run_id))
 
 
 def _runs() -> Iterator[RunDir]:
@@ -152,126 +209,3 @@ def process_start(pid: int) -> int | None:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which stream of which rank: global ``rank`` None for a launcher."""
-
-    node_rank: int
-    rank: int | None
-    stream: str
-    """``out`` or ``err``."""
-
-    @property
-    def filename(self) -> str:
-        """Name of the stream's file in ``logs/``."""
-        who = f"launcher{self.node_rank}" if self.rank is None else f"rank{self.rank}"
-        return f"{who}.{self.stream}"
-
-
-class LogSink(Protocol):
-    """Where a follower puts the bytes of the streams."""
-
-    lost: int
-    trouble: str
-
-    def append(self, place: Place, when: float, data: bytes) -> None:
-        """Takes the next bytes of a stream."""
-
-    def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
-        """Bytes that are here of each stream of a node, by the node's name for the stream."""
-
-    def close(self) -> None:
-        """Closes every file."""
-
-
-class NoLogs:
-    """Keeps nothing: for a command that stops a run whose logs another one writes."""
-
-    lost = 0
-    trouble = ""
-
-    def append(self, place: Place, when: float, data: bytes) -> None:
-        """Drops them; the nodes have theirs."""
-
-    def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
-        """Nothing is here."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class LogWriter:
-    """Appends what the nodes send, byte for byte, and notes the order in which it came.
-
-    What is here of a stream is its beginning, without a gap: once the disk has refused bytes of it, none that come
-    later are taken, so that the size always says where a reader of the node resumes.
-    """
-
-    def __init__(self, run: RunDir) -> None:
-        self._logs = run.logs
-        self._files: dict[str, FileIO] = {}
-        self._cut: set[str] = set()
-        try:
-            self._order = (self._logs / "order").open("ab", buffering=0)
-        except OSError as error:
-            raise NcclrunError(f"can't write logs in {self._logs}: {error.strerror}", fix=STATE_FIX) from error
-        self.lost = 0
-        """Bytes that this machine's disk did not take."""
-        self.trouble = ""
-        """What the disk said when it took nothing."""
-        self._be_the_only_one(run)
-
-    def _be_the_only_one(self, run: RunDir) -> None:
-        """Two that append would write everything twice; the lock goes with the process, however that ends."""
-        try:
-            flock(self._order, LOCK_EX | LOCK_NB)
-        except BlockingIOError as error:
-            self._order.close()
-            message = f"another ncclrun follows run {run.run_id} and writes its logs"
-            raise UsageError(message, fix=f"ncclrun logs -f {run.run_id} reads along") from error
-        except OSError:
-            pass  # a file system without locks
-
-    def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
-        """Where a reader of the node resumes: bytes that are here, by the node's name for the stream."""
-        names = [f"{who}.{kind}" for who in ("launcher", *range(nproc)) for kind in ("out", "err")]
-        files = {name: self._logs / place_of(name).filename for name in names}
-        return {name: file.stat().st_size if file.exists() else 0 for name, file in files.items()}
-
-    def append(self, place: Place, when: float, data: bytes) -> None:
-        """Adds to the end of the stream; a full disk here costs these bytes (counted), never the run."""
-        name = place.filename
-        written = 0
-        try:
-            if name not in self._cut:
-                file = self._file(name)
-                offset = file.tell()
-                written = file.write(data)
-                self._note(b"%.6f %s %d %d\n" % (when, name.encode(), offset, written))
-        except OSError as error:
-            self.trouble = error.strerror or str(error)
-        if written < len(data):
-            self._cut.add(name)
-            self.lost += len(data) - written
-
-    def _note(self, line: bytes) -> None:
-        """A line of the order file, whole or not at all; without it the bytes show when the stream's next ones do."""
-        before = self._order.tell()
-        if self._order.write(line) < len(line):
-            self._order.truncate(before)
-            self._order.seek(before)
-
-    def _file(self, name: str) -> FileIO:
-        if name not in self._files:
-            if len(self._files) >= OPEN_FILES:
-                self._files.pop(next(iter(self._files))).close()
-            self._files[name] = (self._logs / name).open("ab", buffering=0)
-        return self._files[name]
-
-    def close(self) -> None:
-        """Closes every file."""
-        for file in [*self._files.values(), self._order]:
-            file.close()

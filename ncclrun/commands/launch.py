@@ -14,22 +14,31 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.contact import reopen
 from ncclrun.commands.control import Control, Interrupted
-from ncclrun.commands.follow import Follower, Member
-from ncclrun.commands.history import LogWriter, RunDir, check_run_id, new_run_id, process_start
-from ncclrun.commands.preparation import NotStarted, Preparation, failure_event
+from ncclrun.commands.everywhere import NotStarted, failure_event
+from ncclrun.commands.follow import Follower
+from ncclrun.commands.history import RunDir, check_run_id, new_run_id, process_start
+from ncclrun.commands.logfiles import LogWriter
+from ncclrun.commands.member import Member
+from ncclrun.commands.noderequests import start_of
+from ncclrun.commands.preparation import Preparation
+from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import ClusterSpec, Node
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused
-from ncclrun.model.events import Ended, Event, Failure, NodeState, RunCreated, Warn
+from ncclrun.model.endevents import Ended
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, NcclrunError, NodeRefused, UsageError
+from ncclrun.model.events import Event, Failure, NodeState, RanksMoved, RunCreated, Warn
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
-from ncclrun.planning.planner import as_sent, planned_event, processes, run_paths, with_options
+from ncclrun.planning.planner import planned_event, with_options
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session
 
 START_TIMEOUT = 60.0
+WATCH = {"torchrun": 10.0, "exec": 2.0}
+"""Seconds for which a run that is to be left is watched from its start: what can't even begin is no success. torchrun
+takes some seconds until its workers read their script."""
 
 
 class Launch:
@@ -44,20 +53,38 @@ class Launch:
         environ: Mapping[str, str],
         *,
         dry_run: bool = False,
+        detach: bool = False,
     ) -> None:
+        """``detach``: the run is left to its nodes once it has begun well. Raises UsageError where that can't be."""
+        if detach and job.timeout is not None:
+            fix = "leave one of the two out;  ncclrun stop RUN  ends a run at any time"
+            raise UsageError("--timeout is kept by the ncclrun that follows the run, and --detach leaves it", fix=fix)
+        if detach and job.stall is not None and job.stall.stop:
+            fix = "ncclrun attach --stall …  watches it later, and leaves the same to be seen"
+            raise UsageError(
+                "--stall-action stop needs the ncclrun that follows the run, and --detach leaves it", fix=fix
+            )
         self.cluster = replace(cluster, nodes=tuple(with_options(node, job) for node in cluster.nodes))
         self.job = job
         self.run_id = check_run_id(job.run_id) if job.run_id else new_run_id()
         self._transport = transport
         self._control = control
         self._dry_run = dry_run
+        self._detach = detach
         self._token = secrets.token_hex(16)
         self._preparation = Preparation(
             self.cluster, job, transport, control, run_id=self.run_id, token=self._token, environ=environ
         )
         self._started: set[int] = set()
+        self._moved: dict[int, int] = {}
+        """First ranks of nodes whose workers have others than planned."""
         self._began = time.monotonic()
         self._run: RunDir | None = None
+
+    @property
+    def met_leftovers(self) -> bool:
+        """Whether a node had processes of dead runs, which ``clean_leftovers`` of the job would end."""
+        return self._preparation.leftovers
 
     def events(self) -> Iterator[Event]:
         """Everything that happens; the last event is Ended. Nothing of the run is left then, or Ended says where."""
@@ -112,17 +139,10 @@ class Launch:
             return session.call(
                 "start",
                 timeout=START_TIMEOUT,
-                run_id=self.run_id,
                 token=self._token,
-                node_rank=node_rank,
-                processes=processes(plan, node),
-                defaults={variable.name: variable.value for variable in node.defaults},
-                env=as_sent(node.environment),
-                run_paths=run_paths(node.environment),
-                unset=list(node.unset),
-                grace=node.grace,
-                restarts=node.node.launch.max_restarts,
-                first_rank=node.first_rank,
+                lifeline=self._preparation.lifeline(plan, node),
+                arm=self.job.stall is not None,
+                **start_of(plan, node),
             )
 
         # Without an ear for Ctrl-C: what was asked to start must be known to run before it can be stopped.
@@ -144,17 +164,20 @@ class Launch:
             nodes.append(
                 {
                     "node": dump(replace(node.node, launch=bare), mode="json"),
-                    "first_rank": node.first_rank,
+                    "first_rank": self._moved.get(node.node_rank, node.first_rank),
                     "nproc": node.nproc,
                     "endpoint": asdict(node.endpoint),
                     "boot_id": self._preparation.facts[node.node_rank].boot_id,
                     "clock_offset": self._preparation.facts[node.node_rank].clock_offset,
                 }
             )
+        attempt = self.job.attempt
         run.write(
             "run.json",
             {
                 "run_id": self.run_id,
+                "name": attempt.name if attempt else None,
+                "attempt": attempt.number if attempt else None,
                 "token": self._token,
                 "cluster": self.cluster.name,
                 "source": self.cluster.source,
@@ -182,23 +205,29 @@ class Launch:
             token=self._token,
             timeout=self.job.timeout,
             watch=NcclWatch({node.node_rank: node.endpoint for node in plan.nodes}),
+            leave_after=WATCH[plan.launcher] if self._detach else None,
+            stall=None if self.job.stall is None else StallWatch(self.job.stall, self.run_id, run.path),
         )
         try:
             if failed:
                 names = ", ".join(self.cluster.nodes[rank].name for rank in sorted(failed))
                 yield from follower.stop_all(f"{names} could not start", "term")
-            yield from follower.events()
+            for event in follower.events():
+                if isinstance(event, RanksMoved):
+                    self._moved[event.node_rank] = event.first_rank
+                    self._record(run, plan)
+                yield event
         finally:
             for member in members:
                 if member.session is not None:
                     self._preparation.sessions[member.node_rank] = member.session
         if self._control.detach:
-            yield self._ended(0, "left running")
+            yield self._ended(0, "detached")
             return
         ended = self._judge(members, follower, failed)
         complete = writer.lost == 0 and all(member.over and member.lost is None for member in members)
         try:
-            run.write_end(ended.exit_code, ended.reason, complete=complete)
+            run.write_end(ended, program=self.job.program, complete=complete)
         except NcclrunError as error:
             yield Warn(text=error.message, fix=error.fix)
         yield ended

@@ -11,7 +11,8 @@ from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.interfaces import with_interfaces
 from ncclrun.diagnosis.settings import across, file_findings
 from ncclrun.model.cluster import ClusterSpec
-from ncclrun.model.events import Event, Problem
+from ncclrun.model.events import Event
+from ncclrun.model.netevents import Problem
 from ncclrun.model.settings import Setting, SettingFinding
 from ncclrun.nccl.check.findings import together_findings
 from ncclrun.nccl.effective import LOGIN

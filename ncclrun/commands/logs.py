@@ -10,13 +10,12 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from ncclrun.commands.contact import connect
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import Place, RunDir, find_run, process_start
+from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.inbox import Inbox, inbox_sink
-from ncclrun.model.cluster import Node
+from ncclrun.commands.logfiles import Place
+from ncclrun.commands.recorded import RunNode, is_followed, run_nodes
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn
 from ncclrun.model.lines import CAP, LineAssembler
@@ -31,16 +30,6 @@ LONGEST_LINE = 4 * CAP
 _ORDER = re.compile(rb"([0-9.]+) ([a-z]+[0-9]+\.[a-z]+) ([0-9]+) ([0-9]+)\n")
 POLL = 0.2
 """Seconds between looks at files that another ncclrun writes."""
-
-
-@dataclass(frozen=True)
-class RunNode:
-    """One node of a recorded run."""
-
-    node: Node
-    node_rank: int
-    first_rank: int
-    nproc: int
 
 
 @dataclass(frozen=True)
@@ -59,19 +48,6 @@ class Wanted:
             and (self.ranks is None or place.rank in self.ranks)
             and self.stream in (None, place.stream)
         )
-
-
-def run_nodes(run: RunDir) -> tuple[RunNode, ...]:
-    """The nodes of a recorded run; raises NcclrunError when its record is damaged."""
-    record = run.read("run.json") or {}
-    load = TypeAdapter(Node).validate_python
-    try:
-        return tuple(
-            RunNode(load(row["node"]), node_rank, int(row["first_rank"]), int(row["nproc"]))
-            for node_rank, row in enumerate(record["nodes"])
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise NcclrunError(f"the record {run.path / 'run.json'} is damaged: {error}") from error
 
 
 def select(
@@ -95,15 +71,6 @@ def select(
             f"rank {ranks} is not on node {node}", fix=f"it has the ranks {', '.join(map(str, sorted(there)))}"
         )
     return Wanted(nodes=chosen, ranks=picked, stream=stream, tail=tail)
-
-
-def is_followed(run: RunDir) -> bool:
-    """Whether the ncclrun that started the run still writes its logs here."""
-    record = run.read("run.json") or {}
-    pid = record.get("pid")
-    if run.read("end.json") is not None or not isinstance(pid, int):
-        return False
-    return record.get("pid_start_time") is not None and process_start(pid) == record["pid_start_time"]
 
 
 class LogReader:
@@ -152,7 +119,7 @@ class LogReader:
                 yield self._event(self._places[filename], rest, self._when[filename])
 
     def remote(self, transport: Transport, control: Control, *, follow: bool) -> Iterator[Event]:
-        """What the nodes have beyond what is here; with ``follow`` until their part of the run ends.
+        """What the nodes have by now beyond what is here; with ``follow`` until their part of the run ends.
 
         Of a ``tail``, where the last lines are is known only to them: then what is here stands in for a node that
         does not answer.
@@ -160,21 +127,23 @@ class LogReader:
         inbox = Inbox()
         sessions: dict[int, Session] = {}
         nodes = [n.node for n in self._nodes]
-        waiting = set(self._wanted.nodes)
+        owed: dict[int, dict[str, int]] = {rank: {} for rank in self._wanted.nodes}
         tail = self._wanted.tail
         try:
             for event in connect(nodes, transport, inbox_sink(nodes, inbox), control, sessions):
                 if isinstance(event, Unreachable):
-                    waiting.discard(event.node_rank)
+                    owed.pop(event.node_rank, None)
                     yield event
                     yield from self._instead(event.node_rank)
-            asked = {rank: session for rank, session in sessions.items() if rank in waiting}
+            asked = {rank: session for rank, session in sessions.items() if rank in owed}
             for rank, answer in for_all(asked, self._ask(tail), cancelled=control.stopped):
                 if isinstance(answer, NcclrunError):
-                    waiting.discard(rank)
+                    del owed[rank]
                     yield Warn(node=nodes[rank].name, text=answer.message, fix=answer.fix)
                     yield from self._instead(rank)
-            yield from self._until_said(inbox, waiting, control, follow=follow)
+                else:
+                    owed[rank] = dict(answer["ends"])
+            yield from self._until_said(inbox, owed, control, follow=follow)
         finally:
             for session in sessions.values():
                 session.close()
@@ -197,21 +166,27 @@ class LogReader:
                 offsets[f"{who}.{place.stream}"] = file.stat().st_size
         return offsets
 
-    def _until_said(self, inbox: Inbox, waiting: set[int], control: Control, *, follow: bool) -> Iterator[Event]:
-        quiet_since = time.monotonic()
-        while waiting and not control.stopped():
+    def _until_said(
+        self, inbox: Inbox, owed: dict[int, dict[str, int]], control: Control, *, follow: bool
+    ) -> Iterator[Event]:
+        """``owed``: up to which byte each node's streams are to come; a job that goes on printing has no other end."""
+        while not control.stopped():
+            if not follow:
+                owed = {rank: streams for rank, streams in owed.items() if streams}
+            if not owed:
+                return
             try:
                 rank, _, header, body = inbox.get(timeout=POLL)
             except Empty:
-                if not follow and time.monotonic() - quiet_since > 5 * POLL:
-                    return
                 continue
             if header.get("ev") == "log":
-                quiet_since = time.monotonic()
-                place = self._place(rank, str(header["stream"]))
-                yield from self._feed(place, body, float(header["time"]))
+                stream = str(header["stream"])
+                yield from self._feed(self._place(rank, stream), body, float(header["time"]))
+                streams = owed.get(rank, {})
+                if header["offset"] + len(body) >= streams.get(stream, 0):
+                    streams.pop(stream, None)
             elif header.get("ev") in ("end", "gone"):
-                waiting.discard(rank)
+                owed.pop(rank, None)
                 if header["ev"] == "gone":
                     yield Warn(node=self._nodes[rank].node.name, text=f"connection lost: {header.get('reason', '')}")
 

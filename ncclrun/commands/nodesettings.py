@@ -13,7 +13,7 @@ from ncclrun.commands.survey import ASK_TIMEOUT, WORKERS, Participant
 from ncclrun.diagnosis.settings import NodeValues, node_values
 from ncclrun.model.cluster import Deliver
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import NcclSays, Problem
+from ncclrun.model.netevents import NcclSays, Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Variable
 from ncclrun.model.settings import ConfFile, ConfRole

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from ncclrun.commands.amounts import duration
 from ncclrun.commands.history import check_run_id
-from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Stream
-from ncclrun.model.job import JobSpec
+from ncclrun.model.job import JobSpec, Retry, Stall
 from ncclrun.planning.hostlist import select
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -34,6 +35,10 @@ def job_from_options(
     grace: float | None,
     timeout: float | None,
     sync: bool,
+    stall: Stall | None = None,
+    share_gpus: bool = False,
+    clean_leftovers: bool = False,
+    checkpoint_dir: str | None = None,
 ) -> JobSpec:
     """The job of a `launch` command line; ``environ`` gives the values for ``--env NAME``."""
     if launcher not in ("torchrun", "exec"):
@@ -42,8 +47,9 @@ def job_from_options(
         raise UsageError(
             "-m goes with torchrun; --launcher exec runs a command", fix=f"--launcher exec … python -m {program}"
         )
-    if workdir is not None and not workdir.startswith(("/", "~")):
-        raise UsageError(f"--workdir {workdir!r} depends on where one stands", fix="write it from / or ~ on")
+    for option, path in (("--workdir", workdir), ("--checkpoint-dir", checkpoint_dir)):
+        if path is not None and not path.startswith(("/", "~")):
+            raise UsageError(f"{option} {path!r} depends on where one stands", fix="write it from / or ~ on")
     kind: Literal["script", "module", "command"] = "module" if module else "script"
     return JobSpec(
         kind="command" if launcher == "exec" else kind,
@@ -60,13 +66,46 @@ def job_from_options(
         env=environment_options(env, environ),
         from_shell=frozenset(name for name, typed in _typed(env).items() if not typed),
         sync=sync,
+        stall=stall,
+        share_gpus=share_gpus,
+        clean_leftovers=clean_leftovers,
+        checkpoint_dir=checkpoint_dir,
     )
+
+
+def retry_options(
+    retries: int | None, spares: str | None, min_nodes: int | None, retry_on: str | None, *, detach: bool
+) -> Retry | None:
+    """``--retries`` and what goes with it; None where nobody asked for it."""
+    if retry_on not in (None, "lost", "failure"):
+        raise UsageError(f"--retry-on {retry_on!r} is not known", fix="--retry-on lost or --retry-on failure")
+    if retries is None:
+        rest = {"--spares": spares, "--min-nodes": min_nodes, "--retry-on": retry_on}
+        alone = next((option for option, value in rest.items() if value is not None), None)
+        if alone is not None:
+            raise UsageError(f"{alone} is for runs that are tried again", fix=f"add  --retries 3  to {alone}")
+        return None
+    if detach:
+        raise UsageError(
+            "--retries are made by the ncclrun that follows the run, and --detach leaves it",
+            fix="leave one of the two out; in tmux, or by nohup, an ncclrun stays when you go",
+        )
+    return Retry(times=retries, min_nodes=min_nodes, on_failure=retry_on == "failure")
 
 
 def _finite(option: str, seconds: float | None) -> float | None:
     if seconds is not None and not math.isfinite(seconds):
         raise UsageError(f"{option} {seconds}: a number of seconds is wanted")
     return seconds
+
+
+def stall_options(after: str | None, action: str) -> Stall | None:
+    """``--stall`` and ``--stall-action``; None where nobody asked for it."""
+    if action not in ("report", "stop"):
+        raise UsageError(f"--stall-action {action!r} is not known", fix="--stall-action report or --stall-action stop")
+    if after is None and action == "stop":
+        raise UsageError("--stall-action stop needs to know after how long", fix="--stall 10m --stall-action stop")
+    return None if after is None else Stall(duration("--stall", after), stop=action == "stop")
 
 
 def _typed(options: Sequence[str]) -> dict[str, bool]:
@@ -113,3 +152,17 @@ def only_nodes(cluster: ClusterSpec, selection: str | None) -> ClusterSpec:
         return cluster
     indexes = select(selection, [node.name for node in cluster.nodes])
     return replace(cluster, nodes=tuple(cluster.nodes[index] for index in indexes))
+
+
+def hold_back(
+    cluster: ClusterSpec, nodes: str | None, spares: str | None, min_nodes: int | None
+) -> tuple[ClusterSpec, tuple[Node, ...]]:
+    """The nodes that begin, and the spares, which are not among them; UsageError where nothing sensible is left."""
+    held = () if spares is None else only_nodes(cluster, spares).nodes
+    chosen = only_nodes(cluster, nodes)
+    taken = tuple(node for node in chosen.nodes if node not in held)
+    if not taken:
+        raise UsageError("all nodes are --spares: none is left to begin with", fix="hold back fewer")
+    if min_nodes is not None and min_nodes > len(taken):
+        raise UsageError(f"--min-nodes {min_nodes}, but the run begins with {len(taken)}", fix="lower --min-nodes")
+    return replace(chosen, nodes=taken), held

@@ -14,9 +14,11 @@ from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.checks import cluster_problems, node_problems
 from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import PlanError
-from ncclrun.model.events import Connected, Ended, Event, Failure, Pinged, Problem, Unreachable
+from ncclrun.model.events import Connected, Event, Failure, Unreachable
 from ncclrun.model.facts import NodeFacts
+from ncclrun.model.netevents import Pinged, Problem
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.network import Choice, choose, judged_without_choice
 from ncclrun.transport.base import Transport

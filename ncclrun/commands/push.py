@@ -14,7 +14,8 @@ from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.ncclsays import Asked, judge
 from ncclrun.diagnosis.ncclsays import problems as against_the_plan
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Event, Problem, Warn
+from ncclrun.model.events import Event, Warn
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.settingevents import ConfPushed

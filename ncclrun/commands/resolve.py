@@ -12,8 +12,10 @@ from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.checks import stale_variables
 from ncclrun.model.cluster import ClusterSpec, Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, EXIT_USAGE, PlanError
-from ncclrun.model.events import Ended, Event, Failure, Written
+from ncclrun.model.events import Event, Failure
+from ncclrun.model.netevents import Written
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.network import Choice, judged_without_choice
 from ncclrun.transport.base import Transport

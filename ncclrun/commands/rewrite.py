@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, UsageError
-from ncclrun.model.events import Written
+from ncclrun.model.netevents import Written
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.clusteredit import write_choice
 from ncclrun.planning.hostfile import is_hostfile

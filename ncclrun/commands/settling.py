@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ncclrun.commands.confirmation import Confirmation
@@ -10,13 +10,16 @@ from ncclrun.commands.findings import Finding
 from ncclrun.commands.nodesettings import Settings, settings_of
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.model.cluster import ClusterSpec
-from ncclrun.model.events import Event, Judged, Resolved, Warn
+from ncclrun.model.events import Event, Warn
 from ncclrun.model.facts import NodeFacts
-from ncclrun.model.plan import Endpoint, Variable
+from ncclrun.model.netevents import Judged, Resolved
+from ncclrun.model.plan import Endpoint, NodePlan, Variable
+from ncclrun.model.secrets import value_shown
+from ncclrun.model.words import listed
 from ncclrun.nccl.effective import effective, node_layers
 from ncclrun.nccl.version import parse
 from ncclrun.planning.delivery import run_conf, split
-from ncclrun.planning.environment import node_environment
+from ncclrun.planning.environment import network_variables, node_environment
 from ncclrun.planning.network import Choice, Note, Verdict
 from ncclrun.planning.planner import files_read
 from ncclrun.planning.rdma import plan_rdma
@@ -94,6 +97,31 @@ def told(participants: Sequence[Participant], endpoints: Sequence[Endpoint], not
         )
     for note in notes:
         yield Warn(node=note.node, text=note.text, fix=note.fix)
+
+
+def overridden(nodes: Sequence[NodePlan], refuted: Collection[int]) -> Iterator[Event]:
+    """Variables of the user's that go over what the network choice found: meant, perhaps, but never in silence.
+
+    Of those on the nodes in ``refuted`` NCCL's own are told already.
+    """
+    over: dict[tuple[str, str, str], dict[str, str]] = {}
+    for node in nodes:
+        found = network_variables(node.endpoint)
+        for variable in node.variables:
+            name, value = variable.name, value_shown(variable.name, variable.value, variable.secret)
+            if variable.origin == "network" or found.get(name, variable.value) == variable.value:
+                continue
+            if not (name.startswith("NCCL_") and node.node_rank in refuted):
+                over.setdefault((variable.origin, name, value), {})[node.node.name] = found[name]
+    for (origin, name, value), instead in over.items():
+        owners: dict[str, list[str]] = {}
+        for node_name, what in instead.items():
+            owners.setdefault(what, []).append(node_name)
+        values = listed([f"{what} on {listed(names)}" for what, names in owners.items()])
+        yield Warn(
+            text=f"{origin} sets {name}={value}; found was {values}",
+            fix=f"take {name} out: each node gets what was found for it",
+        )
 
 
 def judged(participants: Sequence[Participant], table: Sequence[Sequence[Verdict]]) -> Iterator[Event]:

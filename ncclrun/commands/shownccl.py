@@ -12,8 +12,9 @@ from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues, across, findings
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.effective import Effective
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE
-from ncclrun.model.events import Ended, Event
+from ncclrun.model.events import Event
 from ncclrun.model.secrets import finding_shown
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen
 from ncclrun.nccl.catalogue.names import KNOWN

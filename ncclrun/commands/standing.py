@@ -14,7 +14,8 @@ from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import NcclrunError, PlanError
-from ncclrun.model.events import Event, Problem, Warn
+from ncclrun.model.events import Event, Warn
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
 from ncclrun.nccl.version import Version
 

@@ -14,8 +14,9 @@ from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, PlanError
-from ncclrun.model.events import Event, Linked, Probed, Probing
+from ncclrun.model.events import Event
 from ncclrun.model.facts import Address, NodeFacts
+from ncclrun.model.netevents import Linked, Probed, Probing
 from ncclrun.model.network import Evidence, Link
 from ncclrun.model.plan import Endpoint
 from ncclrun.planning.attempts import Target, targets

@@ -12,8 +12,9 @@ from ncclrun.commands.inbox import Inbox, inbox_sink
 from ncclrun.commands.survey import Participant
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.errors import NcclrunError
-from ncclrun.model.events import Connected, Connecting, Event, Problem, Unreachable
+from ncclrun.model.events import Connected, Connecting, Event, Unreachable
 from ncclrun.model.facts import NodeFacts
+from ncclrun.model.netevents import Problem
 from ncclrun.transport.base import Transport
 from ncclrun.transport.fleet import for_all
 from ncclrun.transport.session import Session

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface
 
 from ncclrun.console.findings import ADDRESS
-from ncclrun.model.events import Judged
+from ncclrun.model.netevents import Judged
 
 _TIME = r"\d+(?:\.\d+)? ms"
 ORDER = {"chosen": 0, "usable": 1, "rejected": 2}

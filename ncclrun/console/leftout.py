@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 
-from ncclrun.model.events import Judged
+from ncclrun.model.netevents import Judged
 from ncclrun.model.words import listed
 from ncclrun.planning.choice.candidates import WISHED
 from ncclrun.planning.interfaces import CONTAINER_BRIDGE

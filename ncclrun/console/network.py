@@ -5,7 +5,9 @@ from __future__ import annotations
 from ncclrun.console.matrix import matrix_text
 from ncclrun.console.pairs import Seen
 from ncclrun.console.resolved import candidates_text, conclusion_text, resolved_text
-from ncclrun.model.events import Ended, Event, Pinged, RunCreated, Written
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event, RunCreated
+from ncclrun.model.netevents import Pinged, Written
 
 
 class NetworkBoard:

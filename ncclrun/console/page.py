@@ -18,8 +18,10 @@ from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_fi
 from ncclrun.console.resolved import conclusion_lines, probed_words
 from ncclrun.console.sanitize import one_line
 from ncclrun.console.words import count, duration, moment, shell_word, speed
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import UsageError
-from ncclrun.model.events import Connected, Ended, Event, Failure, Judged, Pinged, Refused, Unreachable, Warn
+from ncclrun.model.events import Connected, Event, Failure, Refused, Unreachable, Warn
+from ncclrun.model.netevents import Judged, Pinged
 
 WORST = 40
 """Pairs in the table of the worst."""

@@ -7,21 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ncclrun.console.words import moment
-from ncclrun.model.events import (
-    Connected,
-    Event,
-    Failure,
-    Judged,
-    Linked,
-    NcclSays,
-    PathFound,
-    Pinged,
-    Probed,
-    Refused,
-    Resolved,
-    Transferred,
-    Unreachable,
-)
+from ncclrun.model.events import Connected, Event, Failure, Refused, Unreachable
+from ncclrun.model.netevents import Judged, Linked, NcclSays, PathFound, Pinged, Probed, Resolved, Transferred
 from ncclrun.model.network import Link, Path, Reach
 from ncclrun.model.words import listed
 from ncclrun.planning.choice.wording import ENDINGS

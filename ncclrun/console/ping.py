@@ -8,7 +8,7 @@ from ncclrun.console.findings import Finding, notes
 from ncclrun.console.notes import Note
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import count, duration
-from ncclrun.model.events import Pinged
+from ncclrun.model.netevents import Pinged
 
 HEADS = ("node", "fit", "ssh", "host name", "interface", "address", "gpus", "python", "torch", "nccl", "clock")
 SPARE = ("clock", "host name", "nccl", "gpus", "python", "torch")

@@ -11,9 +11,12 @@ from ncclrun.console.notes import render
 from ncclrun.console.output import Output
 from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
-from ncclrun.console.report import report
+from ncclrun.console.report import report, retry_report
 from ncclrun.console.settingsboard import SettingsBoard
-from ncclrun.model.events import Ended, Event, Log, Pinged, Planned, RunCreated
+from ncclrun.console.status import RunsBoard
+from ncclrun.model.endevents import Ended, Retrying
+from ncclrun.model.events import Event, Log, Planned, RunCreated
+from ncclrun.model.netevents import Pinged
 
 
 class PlainView:
@@ -28,6 +31,7 @@ class PlainView:
         self._board = PingBoard()
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
+        self._runs = RunsBoard()
 
     def show(self, event: Event) -> None:
         """One event; raises OutputClosed when a reader has left."""
@@ -35,12 +39,17 @@ class PlainView:
             if not event.partial and not event.folded:
                 self._stdout.write(self._labels.lines(event))
             return
+        if isinstance(event, Retrying):
+            self._stderr.write(render(self._progress.rest(), colors=False) + retry_report(event, width=None))
+            self._labels, self._progress = Labels(), Progress(time.monotonic)  # other nodes, and all from the beginning
+            return
         if isinstance(event, (RunCreated, Planned)):
             self._labels.learn(event)
         self._network.add(event)
         found, said = self._settings.said(event, None)
-        self._stdout.write(self._network.due(event, None) + found)
-        self._stderr.write(render([*said, *self._progress.note(event)], colors=False))
+        runs, told = self._runs.said(event, None)
+        self._stdout.write(self._network.due(event, None) + found + runs)
+        self._stderr.write(render([*said, *told, *self._progress.note(event)], colors=False))
         if isinstance(event, Planned) and self._plan:
             self._stdout.write(plan_text(event))
         elif isinstance(event, Pinged):
@@ -57,4 +66,7 @@ class PlainView:
 
     def close(self) -> None:
         """Says what ping found, and what was held back."""
+        runs, told = self._runs.rest(None)
+        self._stdout.write(runs)
+        self._stderr.write(render(told, colors=False))
         self._stderr.write(render([*self._progress.rest(), *self._board.verdict()], colors=False))

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ncclrun.commands.follow import REBOOTED
 from ncclrun.console.findings import Finding, notes
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words, probed_words
 from ncclrun.console.stages import NetworkStages
+from ncclrun.console.stall import stall_notes
 from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, place, size
+from ncclrun.model.endevents import Ended
 from ncclrun.model.events import (
     CodeSent,
     Connected,
-    Ended,
     Event,
     Failure,
-    NcclSays,
     NodeState,
-    Pinged,
     Planned,
     Prepared,
-    Probed,
     Refused,
-    Resolved,
     RunCreated,
     Stopping,
     Unreachable,
     Warn,
-    Written,
 )
+from ncclrun.model.netevents import NcclSays, Pinged, Probed, Resolved, Written
+from ncclrun.model.stallevents import Stalled
 from ncclrun.model.words import listed
 
 
@@ -73,6 +72,7 @@ class Progress:
             NodeState: self._state,
             Stopping: self._stopping,
             Warn: self._warning,
+            Stalled: stall_notes,
             Failure: self._failure,
             Ended: self._ended,
         }
@@ -252,6 +252,8 @@ class Progress:
         before, self._states[event.node] = self._states.get(event.node), event.state
         if event.state == "unknown":
             since = clock_time(event.since)
+            if event.reason.startswith(REBOOTED):
+                return [Note("warning", f"{event.node}: {event.reason}; nothing of the run lives there any more")]
             text = f"{event.node} does not answer since {since} ({event.reason}); what runs there may go on"
             return [Note("warning", text)]
         if event.state == "running" and before == "unknown":

@@ -16,8 +16,15 @@ def confirm(question: str, out: Output, *, nothing: str, first: str) -> None:
     """
     if not sys.stdin.isatty():
         raise UsageError(f"{nothing}: this is no terminal to ask at", fix=f"{first}, then the same command with --yes")
+    if not agreed(question, out):
+        raise UsageError(nothing)
+
+
+def agreed(question: str, out: Output) -> bool:
+    """Whether the answer is yes; False where nobody can be asked."""
+    if not sys.stdin.isatty():
+        return False
     # What was typed before the question could be read is no answer to it.
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     out.write(f"{question} [y/N] ")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError(nothing)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

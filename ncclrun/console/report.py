@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.console.notes import Level, Note, problem, render
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import duration, place
-from ncclrun.model.events import Cause, Ended, NodeSummary
+from ncclrun.model.endevents import Cause, Ended, NodeSummary, Retrying
 
 HEADS = ("node", "host", "ranks", "state", "exit", "time", "left running", "")
 SPARE = ("host", "time", "ranks")
@@ -24,6 +24,13 @@ def report(event: Ended, *, width: int | None) -> str:
     if event.cause is not None:
         text += render(_cause(event, event.cause), colors=colors, width=width)
     return text + render(_verdict(event), colors=colors, width=width)
+
+
+def retry_report(event: Retrying, *, width: int | None) -> str:
+    """The end of an attempt, as of a run, and what the next one does about it."""
+    number = f"attempt {event.attempt} of {event.most}"
+    note = Note("warning", f"{number}: {event.reason}; begins in {duration(event.seconds)} as run {event.run_id}")
+    return report(event.ended, width=width) + render([note], colors=width is not None, width=width)
 
 
 def _row(node: NodeSummary) -> list[str]:
@@ -73,6 +80,9 @@ def _verdict(event: Ended) -> list[Note]:
     if unconfirmed:
         text = f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"
         notes += problem("warning", text, f"ncclrun stop {event.run_id}   (once the host answers)")
+    if event.reason == "detached":
+        more = f"ncclrun attach {event.run_id}  follows it,  ncclrun stop {event.run_id}  ends it"
+        notes.append(Note("info", f"run {event.run_id} goes on on its nodes:  {more}"))
     level: Level = "good" if event.exit_code == 0 else "info"
     after = f" after {duration(event.seconds)}" if event.seconds else ""
     if event.nodes and event.cause is None and event.exit_code:

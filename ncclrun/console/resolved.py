@@ -14,7 +14,7 @@ from ncclrun.console.pairs import TROUBLED, Seen
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.tables import table_text
 from ncclrun.console.words import count, duration, on_nodes
-from ncclrun.model.events import Judged, NcclSays, Probed, Resolved
+from ncclrun.model.netevents import Judged, NcclSays, Probed, Resolved
 from ncclrun.model.network import Path
 from ncclrun.model.words import listed
 

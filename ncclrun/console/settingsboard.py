@@ -6,7 +6,8 @@ from ncclrun.console.confchanges import Change, changes_notes, compared_note, di
 from ncclrun.console.notes import Note
 from ncclrun.console.settings import found_notes, settings_text
 from ncclrun.model.effective import Difference
-from ncclrun.model.events import Ended, Event, Failure
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event, Failure
 from ncclrun.model.settingevents import (
     ConfCompared,
     ConfDiff,

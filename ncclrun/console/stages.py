@@ -6,22 +6,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from ncclrun.console.words import count, speed
-from ncclrun.model.events import (
-    Connected,
-    Connecting,
-    Ended,
-    Event,
-    Failure,
-    Linked,
-    Measuring,
-    Pinged,
-    Probed,
-    Probing,
-    Resolved,
-    RunCreated,
-    Transferred,
-    Unreachable,
-)
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Connected, Connecting, Event, Failure, RunCreated, Unreachable
+from ncclrun.model.netevents import Linked, Measuring, Pinged, Probed, Probing, Resolved, Transferred
 from ncclrun.model.words import listed
 
 Stage = Literal["", "connecting", "asking", "probing", "confirming", "bandwidth"]

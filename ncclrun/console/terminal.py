@@ -13,16 +13,20 @@ from ncclrun.console.notes import render
 from ncclrun.console.output import Output, OutputClosed
 from ncclrun.console.ping import PingBoard
 from ncclrun.console.progress import Progress
-from ncclrun.console.report import report
+from ncclrun.console.report import report, retry_report
 from ncclrun.console.sanitize import RESET, one_line
 from ncclrun.console.screen import FRAME, MARGIN, Screen, clip
 from ncclrun.console.settingsboard import SettingsBoard
+from ncclrun.console.status import RunsBoard
 from ncclrun.console.words import count
-from ncclrun.model.events import Ended, Event, Log, NodeState, Pinged, Planned, RunCreated
+from ncclrun.model.endevents import Ended, Retrying
+from ncclrun.model.events import Event, Log, NodeState, Planned, RunCreated
+from ncclrun.model.netevents import Pinged
 
 BARS = 8
 """Live lines at the bottom, at most."""
 DIM = "\x1b[2m"
+BOLD = "\x1b[1m"
 
 Key = tuple[int, int, str]
 
@@ -42,14 +46,19 @@ class TerminalView:
         clock: Callable[[], float] = time.monotonic,
         ticking: bool = True,
         plan: bool = False,
+        prompt: Callable[[], str] = lambda: "",
     ) -> None:
+        self._colors = colors
+        self._clock = clock
         self._labels = Labels(colors)
         self._progress = Progress(clock)
         self._screen = Screen(output, size, clock)
         self._board = PingBoard()
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
+        self._runs = RunsBoard()
         self._plan = plan
+        self._prompt = prompt
         self._bars: dict[Key, Log] = {}
         self._ending: set[Key] = set()
         """Bars whose line has ended: they go at the next tick, unless a new one has taken their place by then."""
@@ -94,8 +103,9 @@ class TerminalView:
             table = self._board.table(self._screen.columns)
             if table:
                 table += self._network.below_ping(self._screen.columns)
-            notes = [*self._progress.rest(), *self._board.verdict()]
-            self._screen.write(table + render(notes, colors=True, width=self._screen.columns))
+            runs, told = self._runs.rest(self._screen.columns)
+            notes = [*told, *self._progress.rest(), *self._board.verdict()]
+            self._screen.write(table + runs + render(notes, colors=True, width=self._screen.columns))
             self._screen.close()
 
     def _run(self) -> None:
@@ -119,14 +129,18 @@ class TerminalView:
         self._screen.write(self._labels.lines(event))
 
     def _other(self, event: Event) -> None:
+        if isinstance(event, Retrying):
+            self._retry(event)
+            return
         if isinstance(event, (RunCreated, Planned)):
             self._labels.learn(event)
         elif isinstance(event, NodeState) and event.state == "ended":
             self._bars = {key: bar for key, bar in self._bars.items() if bar.node_rank != event.node_rank}
         self._network.add(event)
         found, said = self._settings.said(event, self._screen.columns)
-        text = self._network.due(event, self._screen.columns) + found
-        text += render([*said, *self._progress.note(event)], colors=True, width=self._screen.columns)
+        runs, told = self._runs.said(event, self._screen.columns)
+        text = self._network.due(event, self._screen.columns) + found + runs
+        text += render([*said, *told, *self._progress.note(event)], colors=True, width=self._screen.columns)
         if isinstance(event, Planned) and self._plan:
             text += plan_text(event)
         elif isinstance(event, Pinged):
@@ -138,11 +152,19 @@ class TerminalView:
         if text:
             self._screen.write(text)
 
+    def _retry(self, event: Retrying) -> None:
+        """The end of an attempt; the next one has other nodes, and all from the beginning."""
+        self._bars.clear()
+        notes = render(self._progress.rest(), colors=True, width=self._screen.columns)
+        self._screen.write(notes + retry_report(event, width=self._screen.columns))
+        self._labels, self._progress = Labels(self._colors), Progress(self._clock)
+
     def _footer(self) -> list[str]:
         columns = self._screen.columns - MARGIN
         lines = self._board.table(max(columns, 1)).splitlines()
         live = self._progress.live()
-        room = min(BARS, self._screen.room()) - bool(live)
+        prompt = self._prompt()
+        room = min(BARS, self._screen.room()) - bool(live) - bool(prompt)
         bars = [self._bars[key] for key in sorted(self._bars)]
         if len(bars) > room:
             more = len(bars) - room + 1
@@ -152,6 +174,8 @@ class TerminalView:
             lines += [self._bar(bar, columns) for bar in bars]
         if live:
             lines.append(DIM + clip(one_line(live), columns) + RESET)
+        if prompt:
+            lines.append(BOLD + clip(prompt, columns) + RESET)
         return lines
 
     def _bar(self, event: Log, columns: int) -> str:

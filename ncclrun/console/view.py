@@ -32,29 +32,37 @@ def make_view(
     plan: bool = False,
     environ: Mapping[str, str] = os.environ,
     hurry: Callable[[], bool] = lambda: False,
+    prompt: Callable[[], str] = lambda: "",
 ) -> View:
-    """The view for these streams; ``hurry`` as Output takes it.
+    """The view for these streams; ``hurry`` as Output takes it; ``prompt`` is a question that a live view shows.
 
     JSON lines on stdout with ``json``; a live view when both streams are a terminal that can move its cursor; else
     plain lines, logs and results on stdout and all else on stderr. NO_COLOR takes the colours alone. Only workers in
     the selection ``ranks`` (``0-3``, ``!5``; None: all) are shown; launchers always are. ``plan`` shows the plan in
     full (`--dry-run`).
     """
-    view = _choose(stdout, stderr, json=json, plan=plan, environ=environ, hurry=hurry)
+    view = _choose(stdout, stderr, json=json, plan=plan, environ=environ, hurry=hurry, prompt=prompt)
     return view if ranks is None else _Selected(view, ranks)
 
 
 def _choose(
-    stdout: TextIO, stderr: TextIO, *, json: bool, plan: bool, environ: Mapping[str, str], hurry: Callable[[], bool]
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    json: bool,
+    plan: bool,
+    environ: Mapping[str, str],
+    hurry: Callable[[], bool],
+    prompt: Callable[[], str],
 ) -> View:
     if json:
         return JsonView(Output(stdout, hurry))
     # rich takes 0.1 s to import, and neither `--help` nor `--json` needs it.
-    if _is_live(stdout, environ) and _is_live(stderr, environ):
+    if is_live(stdout, stderr, environ):
         from ncclrun.console.terminal import TerminalView
 
         output = (Colorless if environ.get("NO_COLOR") else Output)(stdout, hurry)
-        return TerminalView(output, colors=_colors(environ), size=partial(_size, stdout), plan=plan)
+        return TerminalView(output, colors=_colors(environ), size=partial(_size, stdout), plan=plan, prompt=prompt)
     from ncclrun.console.plain import PlainView
 
     return PlainView(Output(stdout, hurry), Output(stderr, hurry), plan=plan)
@@ -76,6 +84,11 @@ class _Selected:
 
     def close(self) -> None:
         self._view.close()
+
+
+def is_live(stdout: TextIO, stderr: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether both are a terminal that can move its cursor: then there is a footer."""
+    return _is_live(stdout, environ) and _is_live(stderr, environ)
 
 
 def _is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:

@@ -23,6 +23,14 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
+def ago(seconds: float) -> str:
+    """How long something has gone on, in one unit: ``now``, ``12 s ago``, ``3 h ago``, ``5 d ago``."""
+    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+        if seconds >= 2 * length or (unit == "s" and seconds >= 1):
+            return f"{seconds / length:.0f} {unit} ago"
+    return "now"
+
+
 def moment(seconds: float) -> str:
     """What a connection takes: ``0.31 ms``, ``12 ms``, ``1.2 s``."""
     ms = seconds * 1000

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.words import listed
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ncclrun.model.cluster import Node
-from ncclrun.model.events import Problem
 from ncclrun.model.facts import NodeFacts
+from ncclrun.model.netevents import Problem
 
 CLOCK_LIMIT = 5.0
 """Seconds of clock difference from which log times and certificate checks begin to mislead."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from signal import SIGKILL, SIGTERM, Signals
@@ -13,6 +14,9 @@ from ncclrun.diagnosis.stderr import error_file_message, exceptions_in, last_lin
 from ncclrun.diagnosis.torchrun import ReportedFailure, parse_torchrun_report
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE
 from ncclrun.model.outcome import NodeEnd
+
+_SAID = re.compile(r"(?:rank (?P<rank>\d+)|torchrun) failed \((?P<what>exit code|signal) (?P<number>\d+)\)")
+"""As node/supervisor.py tells the other nodes of a failure."""
 
 
 class Belief(IntEnum):
@@ -84,6 +88,49 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LAUNCHER, at, "failed, exit code unknown", ""))
     return tuple(workers)
+
+
+def unheard(ends: Sequence[NodeEnd]) -> tuple[Failure, ...]:
+    """The node whose silence made others stop, if any; of several (a cut between two), the one most often told of.
+
+    It tells how that node looked to others: whatever is known of a node itself goes before.
+    """
+    told: dict[int, list[str]] = {}
+    for end in ends:
+        stop = (end.record or {}).get("stop")
+        if stop and stop.get("lost"):
+            told.setdefault(int(stop["origin"]), []).append(str(stop.get("reason") or ""))
+    named = [end for end in ends if end.node_rank in told]
+    if not named:
+        return ()
+    end = max(named, key=lambda end: (len(told[end.node_rank]), end.node_rank))
+    return (_whole_node(end, Belief.LOST, math.inf, "lost to the other nodes", told[end.node_rank][0]),)
+
+
+def last_words(ends: Sequence[NodeEnd]) -> tuple[Failure, ...]:
+    """What lost nodes had told the others before that: a failure whose record nobody can read any more."""
+    lost = {end.node_rank: end for end in ends if end.record is None and end.lost is not None}
+    found = []
+    for end in ends:
+        stop = (end.record or {}).get("stop") or {}
+        teller, said = lost.get(stop.get("origin", -1)), _SAID.fullmatch(str(stop.get("reason") or ""))
+        if teller is not None and said is not None:
+            number = int(said["number"])
+            signal = number if said["what"] == "signal" else None
+            how, exit_code = _end_of(None if signal else number, signal)
+            found.append(
+                Failure(
+                    belief=Belief.LOST,
+                    end=teller,
+                    at=_time(end, stop.get("asked_at")),
+                    order=-2,
+                    rank=None if said["rank"] is None else int(said["rank"]),
+                    how=how if said["rank"] is not None else f"torchrun: {how}",
+                    exit_code=exit_code,
+                    signal=signal,
+                )
+            )
+    return tuple(found)
 
 
 def signal_name(number: int) -> str:
@@ -193,9 +240,12 @@ def _after_siblings(workers: list[Failure], record: Mapping[str, Any]) -> list[F
 
 
 def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Failure]) -> Failure | None:
-    """torchrun's own death: by a signal, by an exception that is no report on a worker, or before any worker ran."""
+    """torchrun's own death: by a signal, by an exception that is no report on a worker, or before any worker ran.
+
+    One that had been asked to end, or that had little time left after a worker's failure, died of that.
+    """
     launcher = record.get("launcher")
-    if not isinstance(launcher, Mapping) or record.get("stop") is not None:
+    if not isinstance(launcher, Mapping) or launcher.get("stopped"):
         return None
     code, signal = launcher.get("code"), launcher.get("signal")
     if signal is None and code in (None, 0):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import LookUp, Names
 
 SLOW = 1.0

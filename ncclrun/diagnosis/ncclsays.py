@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.model.secrets import value_shown

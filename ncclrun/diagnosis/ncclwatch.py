@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
 from ncclrun.nccl.lines import NetLine, Place, bootstrap_line, net_line
 

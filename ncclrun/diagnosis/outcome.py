@@ -7,10 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ncclrun.diagnosis.failures import Belief, Failure, failures_of, out_of_memory, signal_name, stop_asked_at
+from ncclrun.diagnosis.failures import (
+    Belief,
+    Failure,
+    failures_of,
+    last_words,
+    out_of_memory,
+    signal_name,
+    stop_asked_at,
+    unheard,
+)
 from ncclrun.diagnosis.stderr import tells_of_another
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_TIMEOUT
-from ncclrun.model.events import Cause, NodeSummary
+from ncclrun.model.endevents import Cause, NodeSummary
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_STALLED, EXIT_TIMEOUT
 from ncclrun.model.outcome import NodeEnd, Outcome, Reason, StoppedBy
 
 _TRAVELS = "Did it travel? The script's directory does, less what .gitignore names, and is the working directory there."
@@ -32,10 +41,11 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
     """One cause for the whole run, and the exit code: the cause's own, 128+n for a signal, 255 for a lost host.
 
     Class goes before time (see ``failures.Belief``); within a class the earliest on our clock is the cause. When the
-    user or the timeout stopped the run, only what had failed by itself before that is a cause; else it is 130 or 124.
+    user, the timeout or a stall stopped the run, only what had failed by itself before that is a cause; else it is 130,
+    124 or 123.
     """
     failed = [failures_of(end) for end in ends]
-    failures = [failure for of_node in failed for failure in of_node]
+    failures = [*(failure for of_node in failed for failure in of_node), *last_words(ends), *unheard(ends)]
     candidates = [failure for failure in failures if failure.belief < Belief.STOPPED]
     if stopped_by:
         asked = min((at for end in ends if (at := stop_asked_at(end)) is not None), default=-math.inf)
@@ -46,8 +56,8 @@ def first_failure(ends: Sequence[NodeEnd], *, stopped_by: StoppedBy = "") -> Out
     if cause is not None:
         reason = "lost" if cause.belief is Belief.LOST else "failed"
         exit_code = cause.exit_code
-    elif stopped_by == "timeout":
-        reason, exit_code = "timeout", EXIT_TIMEOUT
+    elif stopped_by in ("timeout", "stalled"):
+        reason, exit_code = stopped_by, EXIT_TIMEOUT if stopped_by == "timeout" else EXIT_STALLED
     elif stopped_by or failures or any(stop_asked_at(end) is not None for end in ends):
         reason, exit_code = "stopped", EXIT_INTERRUPTED
     return Outcome(
@@ -85,7 +95,8 @@ def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
         return []  # told by each node when it refused; nothing of the run ever lived there
     mine = [failure for failure in failures if failure is not cause]
     silent = [failure for failure in mine if _is_silent(failure)]
-    loud = [failure for failure in mine if not _is_silent(failure)]
+    away = [failure for failure in mine if failure.belief is Belief.LOST]
+    loud = [failure for failure in mine if not _is_silent(failure) and failure not in away]
     # A stop may catch one in the slow end of a program that its own exception is ending: that is worth knowing.
     torn = [f for f in silent if f.exceptions and not tells_of_another(f.exceptions)]
     stopped = {f.rank for f in silent if f.rank is not None and f not in torn} | _stopped_unseen(end)
@@ -94,6 +105,7 @@ def _victims(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
         same = cause is not None and all(f.exceptions[-1:] == cause.exceptions[-1:] for f in torn)
         what = "raised the same" if same else f"was ending too ({_short(torn[0].exceptions[-1])})"
         texts.append(f"{_ranks([f.rank for f in torn if f.rank is not None])} on {end.node} {what}")
+    texts += [f"{end.node} lost ({_short(failure.exceptions[-1])})" for failure in away]
     if loud:
         said = loud[0].exceptions[-1] if loud[0].exceptions else loud[0].how
         texts.append(f"{_ranks([f.rank for f in loud if f.rank is not None])} on {end.node} failed ({_short(said)})")

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ncclrun.model.events import Problem
 from ncclrun.model.firewall import open_to
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import Path
 from ncclrun.model.words import listed
 

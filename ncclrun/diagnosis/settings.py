@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncclrun.model.effective import Effective
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.secrets import finding_shown
 from ncclrun.model.settings import ConfFile, NodeSettings, Setting, SettingFinding
 from ncclrun.nccl.check.findings import across_findings, setting_findings, together_findings

@@ -16,6 +16,7 @@ from ncclrun.model.fieldtypes import (
     Gpus,
     HostPattern,
     Interface,
+    Lease,
     Line,
     Nproc,
     Port,
@@ -96,13 +97,19 @@ class Launch(Section):
     workdir: Workdir | None = None
     """Working directory that the node already has; without it the script's directory is sent."""
     rendezvous: Literal["static", "c10d"] = "static"
-    """torchrun's rendezvous. `static` is the only one in this version; `c10d` is kept for elastic jobs and refused
-    until then."""
+    """torchrun's rendezvous. `static`: ranks in the order of the nodes. `c10d`: torchrun's elastic one, where a worker
+    that fails is restarted with all others (`max_restarts`), and ranks are in the order of the nodes' addresses."""
     max_restarts: Annotated[int, Field(ge=0)] = 0
-    """torchrun's own restarts of a node's workers (`--max-restarts`). The other nodes are not told of one, so it is of
-    use where the workers do not talk to each other, or find each other again by themselves."""
+    """torchrun's own restarts of a node's workers (`--max-restarts`). With `rendezvous: static` the other nodes are not
+    told of one, so it is of use where the workers do not talk to each other, or find each other again by themselves;
+    with `c10d` all nodes restart theirs."""
+    checkpoint_dir: Workdir | None = None
+    """Directory on the nodes that the script finds as NCCLRUN_CHECKPOINT_DIR; made where it is missing."""
     grace: Seconds = 30
     """Seconds between SIGTERM and SIGKILL when the run is stopped."""
+    lease: Lease = 30
+    """Seconds that a node may be silent on the run's network, while no ncclrun is there either, until the others stop
+    by themselves; at least 3. 0: without an ncclrun that follows the run no node knows of the others."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """Variables for the workers."""
     forward_env: tuple[EnvName, ...] = ()
@@ -141,7 +148,9 @@ class NodeEntry(Section):
     workdir: Workdir | None = None
     rendezvous: Literal["static", "c10d"] | None = None
     max_restarts: Annotated[int, Field(ge=0)] | None = None
+    checkpoint_dir: Workdir | None = None
     grace: Seconds | None = None
+    lease: Lease | None = None
     env: dict[EnvName, EnvValue] | None = None
     """Variables of this node, added to `launch.env`."""
     forward_env: tuple[EnvName, ...] | None = None

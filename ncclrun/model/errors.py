@@ -10,6 +10,8 @@ EXIT_USAGE = 2
 """The cluster file or the command line is wrong; nothing was contacted."""
 EXIT_NOT_STARTED = 3
 """Nothing was started: the plan or a node's preparation failed."""
+EXIT_STALLED = 123
+"""The run was stopped because no rank had printed anything for too long (`--stall-action stop`)."""
 EXIT_TIMEOUT = 124
 """The run was stopped because its time was up (timeout(1)'s own code for it)."""
 EXIT_INTERRUPTED = 130

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ncclrun.model.network import Link, NcclAnswer, Path
+from ncclrun.model.endevents import Ended, Retrying
+from ncclrun.model.netevents import (
+    Judged,
+    Linked,
+    Measuring,
+    NcclSays,
+    PathFound,
+    Pinged,
+    Probed,
+    Probing,
+    Resolved,
+    Transferred,
+    Written,
+)
+from ncclrun.model.runevents import Cleaned, LeftOnNode, RecordedRun, RunOnNode
 from ncclrun.model.settingevents import (
     ConfCompared,
     ConfDiff,
@@ -16,6 +30,7 @@ from ncclrun.model.settingevents import (
     SettingFound,
     SettingsSeen,
 )
+from ncclrun.model.stallevents import Stalled
 
 NodeStateName = Literal["starting", "running", "unknown", "stopping", "ended"]
 Stream = Literal["out", "err"]
@@ -31,9 +46,9 @@ class RunCreated:
     directory: str
     nnodes: int
     nodes: tuple[str, ...] = ()
+    """Names in order of node_rank."""
     resumed: bool = False
     """It was started before, and is taken up by `attach` or `stop`."""
-    """Names in order of node_rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,127 +87,6 @@ class Unreachable:
     reason: str
     message: str
     fix: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Resolved:
-    """The network choice for a node; ``hca`` is what NCCL_IB_HCA is set to ("": left to NCCL)."""
-
-    event: ClassVar[str] = "network"
-    node: str
-    node_rank: int
-    interface: str
-    address: str
-    why: str
-    hca: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Probing:
-    """The nodes begin to try each other's addresses; `links` follow as each is done, then `probed`."""
-
-    event: ClassVar[str] = "probing"
-    nodes: int
-    pairs: int
-    """Directed pairs of nodes that are to be tried."""
-    connections: int
-    """Attempts to come."""
-    scheme: str
-    """As in `probed`: ``all pairs``, …"""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Probed:
-    """The nodes have tried each other's addresses: ``connections`` attempts, ``reached`` of them proven."""
-
-    event: ClassVar[str] = "probed"
-    nodes: int
-    pairs: int
-    """Directed pairs of nodes that were tried."""
-    connections: int
-    reached: int
-    seconds: float
-    scheme: str
-    """Which pairs: ``all pairs``, or ``ring, star to node 0 and 4 random partners each``."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Linked:
-    """All attempts of one node to reach the others."""
-
-    event: ClassVar[str] = "links"
-    node: str
-    node_rank: int
-    links: tuple[Link, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """What became of one address of one node in the network choice, and why."""
-
-    event: ClassVar[str] = "candidate"
-    node: str
-    node_rank: int
-    interface: str
-    address: str
-    prefix: int
-    verdict: Literal["chosen", "usable", "rejected"]
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PathFound:
-    """What fits through from one node to another on the chosen addresses, and whether high ports pass."""
-
-    event: ClassVar[str] = "path"
-    node: str
-    peer: str
-    path: Path
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NcclSays:
-    """Which interface NCCL itself would use on a node; ``agrees`` is None where there is no libnccl to ask."""
-
-    event: ClassVar[str] = "nccl"
-    node: str
-    node_rank: int
-    agrees: bool | None
-    answer: NcclAnswer
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measuring:
-    """A round of `ping --bandwidth` begins: ``pairs`` of nodes at once, first one way and then the other."""
-
-    event: ClassVar[str] = "measuring"
-    round: int
-    rounds: int
-    """How many there are, as far as is known: `--deep` adds some."""
-    pairs: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Transferred:
-    """A measured throughput between two nodes (`ping --bandwidth`); ``error`` says why there is none."""
-
-    event: ClassVar[str] = "bandwidth"
-    node: str
-    peer: str
-    round: int
-    gbits: float | None
-    seconds: float
-    error: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
-    """A file was written (`resolve --write`); ``backup`` is what it was before, "" where nothing had to change."""
-
-    event: ClassVar[str] = "written"
-    path: str
-    backup: str
-    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,60 +198,13 @@ class Stopping:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cause:
-    """The first failure of a run."""
+class RanksMoved:
+    """The workers of a node have other global ranks than planned: its local rank 0 is ``first_rank`` (c10d)."""
 
+    event: ClassVar[str] = "ranks"
     node: str
     node_rank: int
-    host: str
-    rank: int | None
-    how: str
-    """``exit code 7``, ``signal 9 (SIGKILL)``, ``host lost``, …"""
-    exit_code: int
-    exception: str = ""
-    """Last line of the traceback, or the error file's message."""
-    tail: tuple[str, ...] = ()
-    """Last lines of that rank's stderr."""
-    time: float | None = None
-    hint: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeSummary:
-    """A row of the closing table; ``confirmed``: the node itself said that nothing of the run lives there.
-
-    ``state``: ``finished``, ``failed``, ``stopped``, ``lost``, ``rebooted``, ``not started``, ``unknown``, ``running``.
-    """
-
-    node: str
-    node_rank: int
-    host: str
-    ranks: str
-    state: str
-    exit: str
-    seconds: float | None
-    confirmed: bool
-    detail: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """The end of the command: the exit code and why.
-
-    ``reason`` of a run that was started: ``finished``, ``failed``, ``stopped``, ``timeout``, ``lost`` or
-    ``left running``; else a sentence.
-    """
-
-    event: ClassVar[str] = "end"
-    run_id: str
-    exit_code: int
-    reason: str
-    seconds: float
-    nodes: tuple[NodeSummary, ...] = ()
-    cause: Cause | None = None
-    victims: tuple[str, ...] = ()
-    """Nodes or ranks that we stopped, or that failed, as a consequence."""
-    directory: str = ""
+    first_rank: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -368,37 +215,6 @@ class Failure:
     message: str
     fix: str
     exit_code: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
-    """One reason why a node is not fit, and the command or line that mends it."""
-
-    code: str
-    message: str
-    fix: str
-    level: Literal["error", "warning"] = "error"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pinged:
-    """A row of `ping`: seconds, versions ("" where unknown), and every problem found."""
-
-    event: ClassVar[str] = "ping"
-    node: str
-    node_rank: int
-    host: str
-    fit: bool
-    seconds: float | None = None
-    hostname: str = ""
-    interface: str = ""
-    address: str = ""
-    gpus: tuple[str, ...] = ()
-    python: str = ""
-    torch: str = ""
-    nccl: str = ""
-    clock_offset: float | None = None
-    problems: tuple[Problem, ...] = field(default=())
 
 
 Event = (
@@ -414,8 +230,11 @@ Event = (
     | NodeState
     | Log
     | Warn
+    | Stalled
     | Stopping
     | Ended
+    | Retrying
+    | RanksMoved
     | Failure
     | Pinged
     | Probing
@@ -435,4 +254,8 @@ Event = (
     | ConfPushed
     | ConfRestored
     | ConfRolledBack
+    | RunOnNode
+    | LeftOnNode
+    | RecordedRun
+    | Cleaned
 )

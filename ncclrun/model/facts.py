@@ -100,6 +100,46 @@ class Gpu:
     name: str
     uuid: str
     memory: int | None = None
+    used: int | None = None
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process on a GPU; ``memory`` in MiB. ``name`` is the driver's word for it.
+
+    Where it can't be seen from the node's login (containers), the fields from ``user`` on are empty.
+    """
+
+    pid: int
+    uuid: str
+    memory: int | None
+    name: str
+    user: str = ""
+    command: str = ""
+    run_id: str = ""
+    """The run of this user that it belongs to, "" if none."""
+    seconds: float | None = None
+    """Since it started."""
+
+
+@dataclass(frozen=True)
+class LeftoverProcess:
+    """A process of a dead run."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A part of a run of this user that lives on though its supervisor is dead; ``processes`` are the first ones."""
+
+    run_id: str
+    node_rank: int
+    seconds: float
+    """Since the oldest of its processes started."""
+    count: int
+    processes: tuple[LeftoverProcess, ...]
 
 
 @dataclass(frozen=True)
@@ -149,3 +189,9 @@ class NodeFacts:
     """Address of this node at which the SSH connection arrived ("" without one)."""
     settings: NodeSettings = field(default_factory=NodeSettings)
     """What the node itself says to NCCL, Gloo and torch."""
+    cuda_visible: str | None = None
+    """CUDA_VISIBLE_DEVICES of the login environment, None where it is not set."""
+    gpu_processes: tuple[GpuProcess, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
+    shared_memory: int | None = None
+    """Free bytes of /dev/shm, None where there is none."""

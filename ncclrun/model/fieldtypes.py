@@ -16,6 +16,10 @@ MAX_VALUE = 127 << 10
 """Longest value of a variable, in bytes: Linux starts no program with ``NAME=value`` of 128 KiB (MAX_ARG_STRLEN)."""
 
 
+LEAST_LEASE = 3.0
+"""Seconds: supervisors say a word each second, and a busy host may be late."""
+
+
 def _one_line(text: str) -> str:
     if not text.strip():
         raise ValueError("this is empty; write a value or take the line out")
@@ -112,6 +116,14 @@ def _env_value(text: str) -> str:
     return text
 
 
+def _lease(seconds: float) -> float:
+    if 0 < seconds < LEAST_LEASE:
+        raise ValueError(
+            f"{seconds:g} s is too short to tell a busy host from a dead one; write 0 (off) or {LEAST_LEASE:g} and more"
+        )
+    return seconds
+
+
 def _distinct(gpus: tuple[int, ...]) -> tuple[int, ...]:
     twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
     if twice:
@@ -124,6 +136,7 @@ Line = Annotated[str, AfterValidator(_one_line)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(ge=0, le=3600)]
 Timeout = Annotated[float, Field(gt=0, le=600)]
+Lease = Annotated[float, Field(ge=0, le=3600), AfterValidator(_lease)]
 Gateway = Annotated[str, AfterValidator(_gateway)]
 HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 Address = Annotated[str, AfterValidator(_address)]

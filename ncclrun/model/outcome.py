@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ncclrun.model.events import Cause, NodeSummary
+from ncclrun.model.endevents import Cause, NodeSummary
 
-Reason = Literal["finished", "failed", "stopped", "timeout", "lost"]
-StoppedBy = Literal["", "user", "timeout"]
+Reason = Literal["finished", "failed", "stopped", "timeout", "stalled", "lost"]
+StoppedBy = Literal["", "user", "timeout", "stalled"]
 """Who asked for the stop before anything had failed; "" when nobody did."""
 
 

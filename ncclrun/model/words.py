@@ -11,3 +11,11 @@ def listed(names: Sequence[str], most: int = MOST_LISTED) -> str:
     """``a, b, c, d and 12 more``."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def lasting(seconds: float) -> str:
+    """How long something has lasted, in the one unit that says enough: ``40 s``, ``12 min``, ``3 h``, ``5 d``."""
+    for name, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"

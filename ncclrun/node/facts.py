@@ -8,7 +8,7 @@ import shutil
 import socket
 from typing import Any
 
-from . import conffiles, gpus, interfaces, machine, pythons, rdma, startup, statedir
+from . import conffiles, gpuapps, gpus, interfaces, leftovers, machine, pythons, rdma, startup, statedir
 
 # Set by a launcher for its workers; inherited from a login environment they would mislead ours.
 STALE = re.compile(
@@ -22,6 +22,14 @@ TELLING = re.compile(r"(?:NCCL|GLOO|TORCH|TP|UCX|FI)_.*\Z")
 def free_bytes(state: statedir.StateDir) -> int:
     """Free bytes where run directories are made, 0 where they can't be made."""
     return shutil.disk_usage(state.path).free if state.path is not None else 0
+
+
+def _shared_memory() -> int | None:
+    """Free bytes of /dev/shm, None where there is none."""
+    try:
+        return shutil.disk_usage("/dev/shm").free  # noqa: S108  # looked at alone
+    except OSError:
+        return None
 
 
 def _ssh_address() -> str:
@@ -66,4 +74,9 @@ def find(python: str) -> dict[str, Any]:
         "proxies": sorted(name for name in os.environ if PROXY.match(name) and os.environ[name]),
         "ssh_address": _ssh_address(),
         "settings": settings(),
+        "cuda_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        # A driver that hung over the first question would hang over this one.
+        "gpu_processes": gpuapps.find() if any(gpu["used"] is not None for gpu in found.gpus) else [],
+        "leftovers": leftovers.find(state.path) if state.path is not None else [],
+        "shared_memory": _shared_memory(),
     }

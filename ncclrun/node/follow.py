@@ -13,6 +13,8 @@ from .refusal import Refusal
 
 LARGEST_PIECE = 256 << 10
 LOOK_SECONDS = 0.5
+# From the taking of a part to its supervisor's first word; then it died before it, or whoever took it did.
+BIRTH_SECONDS = 15.0
 BLOCK = 1 << 16
 MOST_BACK = 16 << 20
 
@@ -50,9 +52,13 @@ class Log:
                 high = middle
         return found
 
+    def size(self) -> int:
+        """Bytes of the stream so far."""
+        return os.fstat(self._file).st_size
+
     def go_back(self, lines: int) -> None:
         """Moves to where the last ``lines`` lines begin; at most 16 MiB from the end."""
-        end = os.fstat(self._file).st_size
+        end = self.size()
         place = end
         left = lines + 1  # the line feed before the first of them
         if end and os.pread(self._file, 1, end - 1) != b"\n":
@@ -98,6 +104,9 @@ class Follow:
         self._turn = 0
         self._state: dict[str, Any] | None = None
         self._look_at = 0.0
+        self._peers: dict[str, float | None] | None = None
+        self._peers_told: dict[str, float | None] | None = None
+        self._began = time.monotonic()
         self._who = {"run_id": run.run_id, "node_rank": run.node_rank}
         self._open(tail)
 
@@ -109,21 +118,26 @@ class Follow:
             if tail is not None and stream not in self._offsets:
                 log.go_back(tail)
 
+    def ends(self) -> dict[str, int]:
+        """Where each stream ends now that has something to tell: who wants no more than that knows when it is all."""
+        sizes = {stream: log.size() for stream, log in self._logs.items()}
+        return {stream: size for stream, size in sizes.items() if size > self._logs[stream].offset}
+
     def pump(self, channel: Channel) -> bool:
         """Sends what is new, as far as the channel has room; True when it stopped for want of room."""
         record = self.run.end()  # before the logs: what it ends was written by then
         state = self.run.state()
-        if state is not None and state != self._state:
-            self._state = state
-            told = {name: state[name] for name in ("state", "time", "reason")}
-            channel.send({"ev": "state", **told, **self._who})
+        if state is not None and (state != self._state or self._peers != self._peers_told):
+            self._state, self._peers_told = state, self._peers
+            told = {name: state.get(name) for name in ("state", "time", "reason", "origin", "first_rank")}
+            channel.send({"ev": "state", **told, "peers": self._peers, **self._who})
         self._open()
         if not self._send_logs(channel):
             return True
         if record is not None:
             channel.send({"ev": "end", "record": record, **self._who})
             self.ended = True
-        elif state is not None:
+        else:
             self._look_for_supervisor()
         return False
 
@@ -152,8 +166,16 @@ class Follow:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_SECONDS
+        self._peers = self.run.peers()
+        # One that has just been forked has not said anything yet.
+        young = self.run.state() is None and now - self._began < BIRTH_SECONDS
         # In this order: it writes the record before it goes.
-        self.orphaned = self.run.supervisor() is None and self.run.end() is None
+        self.orphaned = not young and self.run.supervisor() is None and self.run.end() is None
+
+    def tell_alive(self) -> None:
+        """Tells the supervisor that a controller follows the run, if it is one that wants to know."""
+        if self._state is not None and self._state.get("lifeline"):
+            self.run.order({"alive": True})
 
     def close(self) -> None:
         """Lets the files go."""

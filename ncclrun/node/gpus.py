@@ -13,7 +13,7 @@ from . import commands, tasks
 SMI_SECONDS = 15.0
 NVML_SECONDS = 10.0
 SMI_PLACES = "/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/run/nvidia/driver/usr/bin:/opt/bin:/usr/local/cuda/bin"
-QUERY = "index,name,uuid,memory.total,driver_version"
+QUERY = "index,name,uuid,memory.total,driver_version,memory.used"
 PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 PROC_VERSION = Path("/proc/driver/nvidia/version")
 TEXT = 96
@@ -34,7 +34,9 @@ def parse_smi(text: str) -> Gpus:
     """What nvidia-smi prints for QUERY; lines of another shape ("No devices were found") are no GPUs."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
     rows = [row for row in rows if len(row) == len(QUERY.split(",")) and row[0].isdigit()]
-    gpus = [{"index": int(r[0]), "name": r[1], "uuid": r[2], "memory": _number(r[3])} for r in rows]
+    gpus = [
+        {"index": int(r[0]), "name": r[1], "uuid": r[2], "memory": _number(r[3]), "used": _number(r[5])} for r in rows
+    ]
     return Gpus(gpus, rows[0][4] if rows else "")
 
 
@@ -62,7 +64,7 @@ def _nvml() -> dict[str, Any]:
         call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(device))
         call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
         name, uuid = text("nvmlDeviceGetName", device), text("nvmlDeviceGetUUID", device)
-        gpus.append({"index": index, "name": name, "uuid": uuid, "memory": memory[0] >> 20})
+        gpus.append({"index": index, "name": name, "uuid": uuid, "memory": memory[0] >> 20, "used": memory[2] >> 20})
     return {"gpus": gpus, "driver": text("nvmlSystemGetDriverVersion")}
 
 
@@ -72,7 +74,7 @@ def _from_proc() -> Gpus:
     for entry in sorted(PROC_GPUS.glob("*/information")):
         fields = dict(re.findall(r"^([^:\n]+):[ \t]*(.*)$", entry.read_text("utf-8", "replace"), re.M))
         name, uuid = fields.get("Model", "").strip(), fields.get("GPU UUID", "").strip()
-        gpus.append({"index": len(gpus), "name": name, "uuid": uuid, "memory": None})
+        gpus.append({"index": len(gpus), "name": name, "uuid": uuid, "memory": None, "used": None})
     try:
         text = PROC_VERSION.read_text("utf-8", "replace")
     except OSError:

@@ -152,6 +152,12 @@ class Listener:
             return False  # it has gone meanwhile
         return True
 
+    def let_go(self) -> socket.socket:
+        """The port without us: whoever has called and was not answered yet waits on in its queue."""
+        self._callers.selector.unregister(self._sock)
+        self._callers.drop_all_of(self)
+        return self._sock
+
     def close(self) -> None:
         """Frees the port at once; safe to call twice."""
         if self._sock.fileno() < 0:

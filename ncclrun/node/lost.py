@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 from typing import Any
 
-from . import drain, machine, processes, rundir, stopping
+from . import cgroup, drain, endrecord, machine, processes, rundir, stopping
 
 
 def sweep(run_id: str, token: str | None, kill: bool) -> list[dict[str, object]]:
@@ -45,24 +45,31 @@ def settle(run: rundir.RunDir) -> dict[str, Any]:
     """Ends what lives of this part and writes its end record. Nothing to do where one is written already."""
     facts = run.run()
     rebooted = facts["boot_id"] != machine.boot_id()
+    state = run.state() or {}
     survivors: list[processes.Process] = []
     if not rebooted:
-        cookie = facts["cookie"]
-        survivors = processes.kill_all(lambda: processes.members(cookie.__eq__), stopping.KILL_SECONDS)
-    state = run.state() or {}
-    record = {
-        "reason": "lost",
-        "detail": "the machine was restarted" if rebooted else "the supervisor was killed",
-        "started_at": state.get("time", facts["prepared_at"]),
-        "ended_at": time.time(),
-        "launcher": None,
-        "ranks": [_rank(run, local_rank) for local_rank in range(facts["nproc"])],
-        "launcher_tail": _tail(run, "launcher.err", drain.LAUNCHER_TAIL),
-        "stop": None,
-        "survivors": processes.describe(survivors),
-        "lost_bytes": {},
-        "oom_kills": 0,
-    }
+        survivors = _end_all(facts["cookie"], state.get("cgroup") or "")
+    record = endrecord.record(
+        reason="lost",
+        detail="the machine was restarted" if rebooted else "the supervisor was killed",
+        started_at=state.get("time", facts["prepared_at"]),
+        ranks=[_rank(run, local_rank) for local_rank in range(facts["nproc"])],
+        survivors=processes.describe(survivors),
+        launcher_tail=_tail(run, "launcher.err", drain.LAUNCHER_TAIL),
+    )
     if run.end() is None:
-        rundir.write_whole(run.path / "exit.json", record)
+        run.write_lost(record)
     return {}
+
+
+def _end_all(cookie: str, group: str) -> list[processes.Process]:
+    """Ends all with this cookie, and all in the cgroup that was made for it; what survives."""
+    path = Path(group) if Path(group).name == cgroup.name(cookie) else None
+
+    def find() -> list[processes.Process]:
+        return processes.members(cookie.__eq__, others=cgroup.members(path))
+
+    cgroup.kill(path)
+    survivors = processes.kill_all(find, stopping.KILL_SECONDS)
+    cgroup.remove(path)
+    return survivors

@@ -43,12 +43,17 @@ def uid() -> int:
     return os.getuid()
 
 
-def user() -> str:
-    """The login name, or the number where the user has no name (containers)."""
+def name_of(number: int) -> str:
+    """The login name of a user id, or the number where it has none (containers)."""
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(number).pw_name
     except KeyError:
-        return str(os.getuid())
+        return str(number)
+
+
+def user() -> str:
+    """Our login name."""
+    return name_of(os.getuid())
 
 
 def home() -> Path | None:

@@ -6,86 +6,21 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator
 
-from . import archive, machine, pythons, rundir, start, worker
+from . import archive, machine, pythons, rundir, worker
+from .preparation import Order
 from .refusal import Refusal
 
-TOKEN = re.compile(r"[A-Za-z0-9_-]{8,128}\Z")
 LEAST_FREE = 64 << 20
-MOST_WORKERS = 1024
+# Files of the run and of the code that is sent; a file system without a fixed number of them says 0 of 0.
+LEAST_FILES = 1000
 # After a day nobody is about to start a run that was only prepared.
 STALE_SECONDS = 86400.0
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-
-class Order(NamedTuple):
-    """A `prepare` request, checked for its form."""
-
-    run_id: str
-    token: str
-    node_rank: int
-    nproc: int
-    launcher: str
-    code: str | None
-    workdir: str | None
-    script: str | None
-    python: str
-    program: str | None
-    search: str | None
-    conf: str | None
-
-    @property
-    def directory(self) -> str:
-        """Name of this node's part of the run."""
-        return f"{self.node_rank}-{machine.machine_id()}"
-
-
-def check_token(token: object) -> str:
-    """The run's token, or a refusal."""
-    if not isinstance(token, str) or not TOKEN.match(token):
-        raise Refusal("bad_request", "the token must be 8 to 128 letters, digits, '_' or '-'")
-    return token
-
-
-def _whole(request: dict[str, Any], name: str, low: int, high: int) -> int:
-    value = request.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise Refusal("bad_request", f"{name} must be a number from {low} to {high}, not {value!r}")
-    return value
-
-
-def _text(request: dict[str, Any], name: str) -> str | None:
-    value = request.get(name)
-    if value is not None and (not isinstance(value, str) or "\0" in value):
-        raise Refusal("bad_request", f"{name} must be text without NUL, not {value!r}")
-    return value or None
-
-
-def check(request: dict[str, Any]) -> Order:
-    """The order in a request, or a refusal."""
-    launcher = request.get("launcher")
-    if launcher not in ("torchrun", "exec"):
-        raise Refusal("bad_request", f"launcher must be torchrun or exec, not {launcher!r}")
-    code = _text(request, "code")
-    return Order(
-        rundir.check_run_id(request.get("run_id")),
-        check_token(request.get("token")),
-        _whole(request, "node_rank", 0, 1 << 20),
-        _whole(request, "nproc", 1, MOST_WORKERS),
-        launcher,
-        archive.check_sha256(code) if code else None,
-        _text(request, "workdir"),
-        _text(request, "script"),
-        _text(request, "python") or "python3",
-        _text(request, "program"),
-        _text(request, "search"),
-        start.conf_text(request),
-    )
 
 
 def draft(state: Path, order: Order) -> Path:
@@ -121,6 +56,13 @@ def _check_free(state: Path) -> int:
     free = shutil.disk_usage(state).free
     if free < LEAST_FREE:
         raise disk_full(state)
+    room = os.statvfs(state)
+    if room.f_files and room.f_favail < LEAST_FILES:
+        raise Refusal(
+            "disk_full",
+            f"the disk of {state} takes only {room.f_favail} more files ({LEAST_FILES} are needed)",
+            f"df -i {state}",
+        )
     return free
 
 
@@ -161,6 +103,23 @@ def _working_directory(order: Order, final: Path) -> Path:
         return final / "code"
     home = machine.home()
     return home if home is not None and home.is_dir() else final
+
+
+def _checkpoint_dir(order: Order) -> str:
+    """The absolute path of the directory for checkpoints, which is there then; "" if none is wanted."""
+    if order.checkpoint_dir is None:
+        return ""
+    path = machine.expand(order.checkpoint_dir)
+    fix = "correct checkpoint_dir (it is a path on the node)"
+    if not path.is_absolute():
+        raise Refusal("no_checkpoint_dir", f"checkpoint_dir {order.checkpoint_dir} is not absolute", fix)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal("no_checkpoint_dir", f"checkpoint_dir {path}: {error.strerror}", fix) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise Refusal("no_checkpoint_dir", f"checkpoint_dir {path} can't be written by {machine.user()}", fix)
+    return str(path)
 
 
 def _script_hash(order: Order, directory: Path) -> str:
@@ -220,6 +179,9 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
             "dir": str(final),
             "boot_id": machine.boot_id(),
             "host": machine.host_id(),
+            "by": order.by,
+            "about": order.about,
+            "checkpoint_dir": _checkpoint_dir(order),
             "prepared_at": time.time(),
         },
     )
@@ -227,26 +189,24 @@ def _fill(path: Path, final: Path, order: Order, cwd: Path) -> None:
 
 def _clear_unstarted(state: Path) -> None:
     """Removes what was prepared and never started by a node part that could not do it itself: its host went down."""
-    for parent in (state / "runs").iterdir():
+    for part in rundir.every(state):
         # What can't be read (made by root, or half removed) is left as it is, and must not stop us.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            for part in rundir.here(state, parent.name):
-                facts = part.run()
-                stale = facts["boot_id"] != machine.boot_id() or time.time() - facts["prepared_at"] > STALE_SECONDS
-                if stale and not part.control.exists():
-                    scrap(part.path)
+            facts = part.run()
+            stale = facts["boot_id"] != machine.boot_id() or time.time() - facts["prepared_at"] > STALE_SECONDS
+            if stale and not part.control.exists():
+                scrap(part.path)
 
 
 def _others(state: Path, order: Order) -> list[str]:
     """Runs of this user that live on this machine now: for a warning before two share the GPUs."""
-    found = []
-    for entry in sorted((state / "runs").iterdir()):
-        if entry.name != order.run_id and rundir.RUN_ID.match(entry.name):
-            # What can't be read (made by root, or half removed) is no run of ours that lives, and must not stop us.
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                parts = [part for part in rundir.here(state, entry.name) if not (part.path / "exit.json").exists()]
-                found += [entry.name] if any(part.supervisor() for part in parts) else []
-    return found
+    found = set()
+    for part in rundir.every(state):
+        # What can't be read (made by root, or half removed) is no run of ours that lives, and must not stop us.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if part.run_id != order.run_id and part.end() is None and part.supervisor():
+                found.add(part.run_id)
+    return sorted(found)
 
 
 def _publish(path: Path, final: Path, order: Order, state: Path) -> None:

@@ -46,6 +46,12 @@ def every() -> dict[int, Process]:
     return {process.pid: process for process in found if process is not None}
 
 
+def started_at(process: Process) -> float:
+    """When it was started, in Unix seconds by this machine's clock as it goes now."""
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted + process.start / os.sysconf("SC_CLK_TCK")
+
+
 def cookie_of(pid: int) -> str:
     """The run cookie in a process's environment, "" without one, or when it belongs to somebody else."""
     try:
@@ -91,10 +97,14 @@ def descendants(root: int, table: dict[int, Process]) -> set[int]:
     return found
 
 
-def members(belongs: Callable[[str], bool], root: int | None = None) -> list[Process]:
-    """What lives of a run: everything with a cookie that ``belongs``, and everything below ``root`` or below those."""
+def members(belongs: Callable[[str], bool], root: int | None = None, others: Iterable[int] = ()) -> list[Process]:
+    """What lives of a run: everything with a cookie that ``belongs``, and everything below ``root`` or below those.
+
+    ``others``: process ids that belong to it too.
+    """
     table = every()
     found = descendants(root, table) if root is not None else set()
+    found |= table.keys() & set(others)
     marked = [pid for pid in table if pid not in found and belongs(cookie_of(pid))]
     for pid in marked:
         found |= {pid} | descendants(pid, table)
@@ -144,4 +154,17 @@ def kill_all(find: Callable[[], list[Process]], seconds: float) -> list[Process]
 
 def describe(alive: Iterable[Process]) -> list[dict[str, object]]:
     """Survivors as JSON."""
-    return [{"pid": p.pid, "command": command_of(p.pid), "state": p.state} for p in alive]
+    return [{"pid": p.pid, "command": command_of(p.pid), "state": p.state, **_asleep(p)} for p in alive]
+
+
+def _asleep(process: Process) -> dict[str, object]:
+    """Where in the kernel it sleeps that can't be woken, as far as the kernel shows it; "" else."""
+    return {name: _kernel_text(process.pid, name) if process.state == "D" else "" for name in ("wchan", "stack")}
+
+
+def _kernel_text(pid: int, name: str) -> str:
+    try:
+        text = (PROC / str(pid) / name).read_text("ascii", "replace").strip()
+    except OSError:
+        return ""  # gone, or for root alone
+    return "" if text == "0" else text[:2000]

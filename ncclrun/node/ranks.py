@@ -48,6 +48,10 @@ class Rank:
             "tail": tail.decode("utf-8", "replace"),
         }
 
+    def as_launcher(self) -> dict[str, Any]:
+        """The end record's entry of a launcher."""
+        return {"pid": self.process.pid, **outcome(self.status), "stopped": self.stopped}
+
     def _error(self) -> str | None:
         """What torch wrote about an exception, None where it wrote nothing."""
         if not self.error_file:
@@ -95,6 +99,8 @@ class Watch:
         self._text = b""
         self._polled: list[Rank] = []
         self.latest: dict[int, Rank] = {}
+        # The global rank of local rank 0, as torchrun has given it; None until a worker said it.
+        self.first_rank: int | None = None
         selector.register(self._fd, selectors.EVENT_READ, self.hear)
 
     @property
@@ -113,9 +119,10 @@ class Watch:
         *lines, self._text = self._text.split(b"\n")
         self._text = self._text[-LONGEST_LINE:]
         for line in lines:
-            words = os.fsdecode(line).split(" ", 2)
-            if len(words) == 3 and words[0].isdigit() and words[1].isdigit():  # rank, pid, error file
-                self._add(int(words[0]), int(words[1]), words[2])
+            words = os.fsdecode(line).split(" ", 3)
+            if len(words) == 4 and all(word.isdigit() for word in words[:3]):  # local rank, pid, rank, error file
+                self.first_rank = int(words[2]) - int(words[0])
+                self._add(int(words[0]), int(words[1]), words[3])
 
     def _add(self, local_rank: int, pid: int, error_file: str) -> None:
         fd = kernel.pidfd_open(pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -41,6 +42,24 @@ def write_whole(path: Path, value: Any) -> None:
         Path(name).unlink()
         raise
     sync_directory(path.parent)
+
+
+def publish(part: Path, final: Path) -> bool:
+    """Gives a whole file its final name, for good; False, and nothing of ``part`` stays, where that name is taken."""
+    try:
+        os.link(part, final)  # which, unlike a rename, replaces nothing
+    except FileExistsError:
+        part.unlink()
+        return False
+    except OSError:
+        if final.exists():
+            part.unlink()
+            return False
+        part.replace(final)  # a file system without links
+    else:
+        part.unlink()
+    sync_directory(final.parent)
+    return True
 
 
 def sync_directory(path: Path) -> None:
@@ -124,8 +143,75 @@ class RunDir:
             os.fsync(fd)
         finally:
             os.close(fd)
-        part.replace(self.path / "exit.json")
-        sync_directory(self.path)
+        publish(part, self.path / "exit.json")
+
+    def write_lost(self, record: dict[str, Any]) -> None:
+        """The end of a part whose supervisor wrote none; nothing where there is one by then. Raises OSError."""
+        part = self.path / f"exit.{os.urandom(4).hex()}.part"
+        try:
+            write_whole(part, record)
+            publish(part, self.path / "exit.json")
+        finally:
+            if part.exists():
+                part.unlink()
+
+    def write_peers(self, peers: dict[int, float | None]) -> None:
+        """Replaces peers.json; it is old in seconds, so it is not made to survive anything. Raises OSError."""
+        part = self.path / "peers.part"
+        part.write_text(json.dumps(peers), "ascii")
+        part.replace(self.path / "peers.json")
+
+    def peers(self) -> dict[str, float | None] | None:
+        """peers.json: seconds of silence by node_rank; None on nodes that don't know."""
+        return self._json("peers.json")
+
+    # --- who may start it, and who gives orders
+
+    def take(self) -> bool:
+        """Makes it ours to start, or to take away unstarted; False where somebody was faster. Raises OSError."""
+        try:
+            os.mkfifo(self.control, 0o600)  # of two who try at once one makes it
+        except FileExistsError:
+            return False
+        return True
+
+    def order(self, order: dict[str, Any]) -> bool:
+        """Gives the supervisor an order; False when none reads, or one that reads nothing any more."""
+        try:
+            fd = os.open(self.control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return False  # ENXIO: it has just gone
+        try:
+            os.write(fd, json.dumps(order).encode("ascii") + b"\n")
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def last_claim(self) -> tuple[int, dict[str, Any]]:
+        """The highest epoch that was claimed, and by whom: {by, host, since}; (0, {}) where nobody did."""
+        directory = self.path / "claims"
+        entries = directory.iterdir() if directory.is_dir() else ()
+        epoch = max((int(entry.name) for entry in entries if entry.name.isdigit()), default=0)
+        return epoch, (self._json(f"claims/{epoch}") or {}) if epoch else {}
+
+    def claim(self, epoch: int | None, who: dict[str, Any]) -> int | None:
+        """Claims an epoch above all others, the next one for None; the epoch, or None where it is too low.
+
+        Raises OSError.
+        """
+        directory = self.path / "claims"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        while True:
+            last = self.last_claim()[0]
+            wanted = last + 1 if epoch is None else epoch
+            if wanted <= last:
+                return None
+            part = directory / f".{os.urandom(4).hex()}.part"
+            write_whole(part, who)
+            if publish(part, directory / str(wanted)):
+                return wanted
 
     def write_conf(self, text: str) -> None:
         """Makes nccl.conf, for NCCL_CONF_FILE to name; like the directory it is for our eyes alone. Raises OSError."""
@@ -172,6 +258,15 @@ def here(state: Path, run_id: str) -> Iterator[RunDir]:
         found = RunDir(entry)
         if entry.name.endswith("-" + this) or found.run().get("host") == host:
             yield found
+
+
+def every(state: Path) -> Iterator[RunDir]:
+    """The parts of all runs that belong to this machine; what can't be read (root's, half removed) is left out."""
+    base = state / "runs"
+    for entry in sorted(base.iterdir()) if base.is_dir() else []:
+        if RUN_ID.match(entry.name):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                yield from list(here(state, entry.name))
 
 
 def find(state: Path, run_id: str, node_rank: int) -> RunDir:

@@ -10,7 +10,21 @@ import sys
 import time
 from typing import Any
 
-from . import confrequests, doors, follow, lost, machine, prepare, requests, rundir, statedir, tasks, wire
+from . import (
+    confrequests,
+    doors,
+    follow,
+    gpulocks,
+    lost,
+    machine,
+    partrequests,
+    prepare,
+    requests,
+    rundir,
+    statedir,
+    tasks,
+    wire,
+)
 from .channel import Channel
 from .listener import Callers, Listener
 from .refusal import Refusal
@@ -21,6 +35,9 @@ BATCH_SECONDS = 0.05
 # A run that was silent for this long is looked at less often: looking costs a percent of a core.
 QUIET_AFTER_SECONDS = 2.0
 QUIET_SECONDS = 0.2
+# How often the supervisors of followed runs are told that a controller is there, while it is heard.
+ALIVE_SECONDS = 1.0
+UNHEARD_SECONDS = 12.0
 
 
 class Server:
@@ -35,15 +52,18 @@ class Server:
         self.uploads: dict[str, Any] = {}
         self.callers = Callers(self.selector)
         self.listeners: dict[str, Listener] = {}
+        self.lifelines: dict[str, Listener] = {}
         self.doors: doors.Doors | None = None
         self.conf_children = confrequests.Children()
+        self.gpu_locks: dict[str, gpulocks.Locks] = {}
         self.drafts: dict[str, Any] = {}
         self.prepared: dict[str, rundir.RunDir] = {}
         self.follows: dict[str, follow.Follow] = {}
+        self.epochs: dict[str, int] = {}
         self.settling: set[str] = set()
         self._open = True
         self._heard = time.monotonic()
-        self._next_pump = self._news = 0.0
+        self._next_pump = self._news = self._next_alive = 0.0
         self._writing = False
 
     # --- talking
@@ -117,7 +137,7 @@ class Server:
                 # Once is enough: a disk that refuses the record will refuse it again.
                 self.settling.add(name)
 
-        self.tasks.spawn(lambda: lost.settle(run), done, requests.SLOW_SECONDS)
+        self.tasks.spawn(lambda: lost.settle(run), done, partrequests.SLOW_SECONDS)
 
     def _pump(self, now: float) -> None:
         """Feeds the followers every 50 or 200 ms, and as fast as the controller reads while they are behind."""
@@ -137,6 +157,19 @@ class Server:
         pause = BATCH_SECONDS if now - self._news < QUIET_AFTER_SECONDS else QUIET_SECONDS
         self._next_pump = now if behind else now + pause
 
+    def _tell_alive(self, now: float) -> None:
+        """To a supervisor that hears nothing of node 0 it is of account whether a controller is there.
+
+        One that only reads, or that another has taken the run from, decides nothing: it is none.
+        """
+        if now < self._next_alive:
+            return
+        self._next_alive = now + ALIVE_SECONDS
+        if now - self._heard < UNHEARD_SECONDS:
+            for name, one in self.follows.items():
+                if self.epochs.get(name, -1) >= one.run.last_claim()[0]:
+                    one.tell_alive()
+
     # --- the loop
 
     def _wait(self, now: float) -> float:
@@ -144,6 +177,8 @@ class Server:
         moments.append(self.callers.next_deadline())
         if self.follows and self.channel.room:
             moments.append(self._next_pump)
+        if self.follows:
+            moments.append(self._next_alive)
         return max(0.0, min(moments) - now)
 
     def _want_writing(self, want: bool) -> None:
@@ -168,6 +203,7 @@ class Server:
             self.tasks.expire(now)
             self.callers.expire(now)
             self._pump(now)
+            self._tell_alive(now)
             if now - self.channel.said >= BEAT_SECONDS:
                 self.say({"ev": "beat"})
             if now - self._heard > SILENCE_SECONDS:
@@ -186,14 +222,14 @@ class Server:
         self.tasks.close()
         self.conf_children.close()
         for name in list(self.listeners):
-            requests.release(self, name)
+            partrequests.release(self, name)
         self.close_doors()
         for upload in self.uploads.values():
             upload.abandon()
         for path in self.drafts.values():
             prepare.scrap(path)
         for run in self.prepared.values():
-            requests.remove_unstarted(run)
+            partrequests.remove_unstarted(run)
 
 
 def main(nonce: str) -> None:

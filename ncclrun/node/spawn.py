@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from pathlib import Path
 from typing import NamedTuple
 
-from . import kernel, processes
+from . import cgroup, kernel, processes
 from .refusal import Refusal
 
 
@@ -27,8 +29,11 @@ class Place(NamedTuple):
     err: int
 
 
-def _become(program: Program, place: Place, parent: int) -> None:
+def _become(program: Program, place: Place, group: Path | None, parent: int) -> None:
     """In the child: everything up to exec. Raises OSError with what failed as its file name."""
+    if group is not None:
+        with contextlib.suppress(OSError):  # the run's cookie finds it all the same
+            cgroup.enter(group)
     os.setsid()  # so that `kill 0` in a script does not reach us
     kernel.default_signals()
     os.dup2(place.out, 1)
@@ -41,8 +46,8 @@ def _become(program: Program, place: Place, parent: int) -> None:
     os.execvpe(os.fsencode(program.argv[0]), [os.fsencode(word) for word in program.argv], env)  # noqa: S606  # no shell
 
 
-def spawn(program: Program, place: Place) -> processes.Process:
-    """The running process; refuses with `exec_failed` when it could not become the program.
+def spawn(program: Program, place: Place, group: Path | None = None) -> processes.Process:
+    """The running process, in the cgroup ``group``; refuses with `exec_failed` when it could not become the program.
 
     Must be called from the main thread: the kernel ties PR_SET_PDEATHSIG to the thread that forked.
     """
@@ -51,7 +56,7 @@ def spawn(program: Program, place: Place) -> processes.Process:
     pid = os.fork()
     if pid == 0:
         try:
-            _become(program, place, parent)
+            _become(program, place, group, parent)
         except Exception as error:  # noqa: BLE001  # silence would be taken for success
             words = error.strerror if isinstance(error, OSError) else repr(error)
             os.write(told, f"{words} {program.cwd if getattr(error, 'filename', None) == program.cwd else ''}".encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import rundir, spawn, supervisor
+from . import lifeline, rundir, spawn, stacks, supervisor
 from .refusal import Refusal
 
 
@@ -59,18 +59,37 @@ def _run_paths(request: dict[str, Any], run: rundir.RunDir) -> dict[str, str]:
     return {variable: str(run.path / name) for variable, name in names.items()}
 
 
+def _armed(request: dict[str, Any], run: rundir.RunDir) -> str:
+    """The directory that arms the workers' Python to tell its stacks; "" if it is not wanted, or can't be made."""
+    directory = run.path / "stacks"
+    if not request.get("arm") or os.pathsep in str(directory):
+        return ""
+    try:
+        stacks.arm(directory)
+    except OSError:
+        return ""  # no reason not to train; `stacks` will say that nothing is armed
+    return str(directory)
+
+
 def programs(request: dict[str, Any], run: rundir.RunDir, run_facts: dict[str, Any], umask: int) -> list[spawn.Program]:
     """What to start, with whole environments: what the request sets over the login's, and over both what is ours."""
     base = {**environment(request), **_run_paths(request, run)}
     own = {
         "NCCLRUN_COOKIE": run_facts["cookie"],
-        "NCCLRUN_RUN_ID": run.run_id,
+        "NCCLRUN_RUN_ID": request.get("env", {}).get("NCCLRUN_RUN_ID", run.run_id),
         "NCCLRUN_NODE_RANK": str(run.node_rank),
         "NCCLRUN_PIPES": str(run.pipes),
     }
+    if run_facts.get("checkpoint_dir"):
+        own["NCCLRUN_CHECKPOINT_DIR"] = run_facts["checkpoint_dir"]
+    armed = _armed(request, run)
     found = []
     for process in request.get("processes") or []:
         env = {**base, **_variables(process.get("env", {})), **own}
+        if armed and process.get("local_rank") is None:
+            env["NCCLRUN_STACKS"] = armed  # for worker.sh: torchrun itself stays as it is
+        elif armed:
+            env["PYTHONPATH"] = os.pathsep.join(filter(None, (armed, env.get("PYTHONPATH"))))
         found.append(spawn.Program(_argv(process, run), process.get("local_rank"), run_facts["cwd"], env, umask))
     if not found:
         raise Refusal("bad_request", "there is no process to start")
@@ -83,4 +102,5 @@ def terms(request: dict[str, Any]) -> supervisor.Terms:
         grace=float(request.get("grace", 30.0)),
         restarts=int(request.get("restarts", 0)),
         first_rank=int(request.get("first_rank", 0)),
+        lifeline=lifeline.terms(request),
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Callable
 
-from . import processes
+from . import cgroup, processes
 
 # What is left when the launcher has ended gets this long after SIGTERM: it has nobody to wait for any more.
 LEFTOVER_SECONDS = 5.0
@@ -23,8 +24,9 @@ class Ending:
     terminating: what we started was asked to end. clearing: it has ended, and what it left was asked to end.
     """
 
-    def __init__(self, cookie: str, started: Callable[[], list[processes.Process]]) -> None:
+    def __init__(self, cookie: str, started: Callable[[], list[processes.Process]], group: Path | None = None) -> None:
         self._cookie = cookie
+        self._group = group
         self._started = started
         self._empty = 0
         self._killing_until = 0.0
@@ -34,7 +36,7 @@ class Ending:
 
     def members(self) -> list[processes.Process]:
         """Everything of this run that lives on this node."""
-        return processes.members(self._cookie.__eq__, os.getpid())
+        return processes.members(self._cookie.__eq__, os.getpid(), cgroup.members(self._group))
 
     @property
     def over(self) -> bool:
@@ -88,6 +90,7 @@ class Ending:
         if self._empty == EMPTY_SCANS:
             self.stage = "over"
         elif self.stage == "killing":
+            cgroup.kill(self._group)
             processes.send_all(alive, signal.SIGKILL)
             if alive and time.monotonic() > self._killing_until:
                 self.survivors = alive

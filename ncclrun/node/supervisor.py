@@ -7,17 +7,36 @@ import json
 import os
 import selectors
 import signal
+import socket
 import time
-import traceback
 from typing import Any, NamedTuple
 
-from . import drain, kernel, oom, processes, ranks, rundir, spawn, stopping, tasks
+from . import (
+    caller,
+    cgroup,
+    drain,
+    endrecord,
+    hub,
+    kernel,
+    kin,
+    lifeline,
+    oom,
+    processes,
+    ranks,
+    rundir,
+    spawn,
+    states,
+    stopping,
+)
 from .refusal import Refusal
 
 WORKERS_OVER = "all workers have ended"
 POLL_SECONDS = 0.02
 # For torchrun to end when all its workers have: it only has its report to write.
 LAUNCHER_SECONDS = 5.0
+# How often it looks at the lifeline's clock when nothing else happens, and after the end.
+TURN_SECONDS = 0.5
+LEAVE_SECONDS = 0.05
 # A survivor may write for ever; after the end we take at most this much more of a stream.
 LAST_BYTES = 64 << 20
 
@@ -26,12 +45,14 @@ class Terms(NamedTuple):
     """How a run is supervised.
 
     ``grace`` is the one that a failing rank gives its siblings; with ``restarts`` torchrun may start them anew instead.
-    ``first_rank`` is the global rank of local rank 0: people know no others.
+    ``first_rank`` is the global rank of local rank 0: people know no others. ``lifeline`` None: the
+    other nodes are not heard.
     """
 
     grace: float
     restarts: int
     first_rank: int
+    lifeline: lifeline.Terms | None = None
 
 
 class Supervisor:
@@ -46,20 +67,26 @@ class Supervisor:
         self._streams: dict[str, drain.Stream] = {}
         self._children: dict[int, ranks.Rank] = {}
         self._watch: ranks.Watch | None = None
-        self._ending = stopping.Ending(self._facts["cookie"], self._living)
+        self._group = cgroup.make(self._facts["cookie"])
+        self._ending = stopping.Ending(self._facts["cookie"], self._living, self._group)
+        self._state = states.PREPARED
         self._stop: dict[str, Any] | None = None
+        self._grace: float | None = None
         self._failed = False
+        self._why = ""
         self._over = False
         self._detail = ""
+        self._first_rank: int | None = None
         self._started_at = time.time()
         self._oom = oom.kills()
         self._control = -1
         self._orders = b""
+        self._kin = kin.Kin(run)
 
     # --- start
 
-    def prepare(self) -> None:
-        """Takes the signals, the control FIFO and the rank pipes. Raises OSError."""
+    def prepare(self, port: socket.socket | None = None) -> None:
+        """Takes the signals, the control FIFO, the rank pipes and node 0's ``port`` of the lifeline. Raises OSError."""
         kernel.become_subreaper()
         woken, wake = os.pipe()
         for fd in (woken, wake):
@@ -80,7 +107,12 @@ class Supervisor:
                     name = f"{rank}.{stream}"
                     # For both directions: it stays open while workers come and go.
                     self._drain(name, os.open(self._run.pipes / name, os.O_RDWR | os.O_CLOEXEC), drain.RANK_TAIL)
-        self._say("starting")
+        terms = self._terms.lifeline
+        if terms is not None and self._run.node_rank:
+            self._kin.line = caller.Caller(self._selector, self._facts["token"], self._run.node_rank, terms)
+        elif terms is not None and port is not None:
+            self._kin.line = hub.Hub(self._selector, port, self._facts["token"], terms)
+        self._say(states.STARTING)
 
     def start(self) -> None:
         """Starts every program; refuses with `exec_failed`, what runs by then is stopped by the loop."""
@@ -92,10 +124,10 @@ class Supervisor:
                 read, ends[stream] = os.pipe()
                 self._drain(f"{label}.{stream}", read, keep)
             try:
-                process = spawn.spawn(program, spawn.Place(ends["out"], ends["err"]))
+                process = spawn.spawn(program, spawn.Place(ends["out"], ends["err"]), self._group)
             except Refusal as refusal:
                 self._failed = True
-                self._detail = refusal.message
+                self._detail = self._why = refusal.message
                 self._ending.kill()
                 raise
             finally:
@@ -103,7 +135,7 @@ class Supervisor:
                     os.close(fd)
             local_rank = -1 if program.local_rank is None else program.local_rank
             self._children[process.pid] = ranks.Rank(local_rank, process)
-        self._say("running")
+        self._say(states.RUNNING)
 
     def _drain(self, name: str, fd: int, keep: int) -> None:
         stream = self._streams[name] = drain.Stream(name, fd, self._run.logs, keep)
@@ -114,11 +146,10 @@ class Supervisor:
     def loop(self) -> None:
         """Until nothing of the run lives."""
         while not self._ending.over:
-            wait: float | None = self._ending.wait()
+            wait = self._ending.wait()
             if self._watch is not None and self._watch.polling:
-                wait = POLL_SECONDS if wait is None else min(wait, POLL_SECONDS)
-            for key, _ in self._selector.select(None if wait == float("inf") else wait):
-                key.data()
+                wait = min(wait, POLL_SECONDS)
+            self._listen(wait)
             if self._watch is not None:
                 self._watch.poll()
             self._reap()
@@ -126,7 +157,17 @@ class Supervisor:
                 self._judge_workers(self._watch)
             if not self._living() and self._ending.stage in ("running", "terminating"):
                 self._ending.clear()
+            self._attend()
             self._ending.tick()
+        cgroup.remove(self._group)
+
+    def _listen(self, wait: float) -> None:
+        if self._kin.line is not None:
+            wait = min(wait, TURN_SECONDS)
+        for key, _ in self._selector.select(None if wait == float("inf") else wait):
+            # An earlier one may have closed it, and a new one may have its number already.
+            if self._selector.get_map().get(key.fd) is key:
+                key.data()
 
     def _take(self, stream: drain.Stream) -> None:
         if stream.take() < 0:
@@ -156,32 +197,37 @@ class Supervisor:
         bad = [child for child in fresh if child.status != 0 and not child.stopped]
         if bad:
             self._failed = True
+            self._why = self._why or self._how(bad[0])
             if self._living():
-                self._end_others(bad[0])
+                self._ending.ask(self._terms.grace)
+                self._say(states.STOPPING, self._why)
 
     def _judge_workers(self, watch: ranks.Watch) -> None:
         """torchrun ends a failed worker's siblings itself, in its own time; the other nodes are to know at once."""
+        if watch.first_rank != self._first_rank:
+            self._first_rank = watch.first_rank
+            self._say(self._state, self._why)
         if self._ending.stage == "running" and not self._terms.restarts:
             bad = [rank for rank in watch.latest.values() if rank.ended_at is not None and rank.status]
             if bad:
                 self._failed = True
+                self._why = self._why or self._how(bad[0])
                 self._ending.expect(self._terms.grace)
-                self._say("stopping", self._how(bad[0]))
+                self._say(states.STOPPING, self._why)
         if not (self._over or self._terms.restarts or self._ending.stopping) and watch.all_ended(self._facts["nproc"]):
             self._over = True
-            self._say("running", WORKERS_OVER)
+            self._say(states.RUNNING, WORKERS_OVER)
         if self._ending.stage == "terminating" and watch.all_ended(self._facts["nproc"]):
             # It may wait in vain for other nodes: its exit barrier hears no signal.
             self._ending.expect(LAUNCHER_SECONDS)
 
-    def _end_others(self, first: ranks.Rank) -> None:
-        self._ending.ask(self._terms.grace)
-        self._say("stopping", self._how(first))
-
     def _how(self, rank: ranks.Rank) -> str:
         end = ranks.outcome(rank.status)
         how = f"exit code {end['code']}" if end["signal"] is None else f"signal {end['signal']}"
-        return f"rank {self._terms.first_rank + rank.local_rank} failed ({how})"
+        if rank.local_rank < 0:
+            return f"torchrun failed ({how})"
+        first = self._terms.first_rank if self._first_rank is None else self._first_rank
+        return f"rank {first + rank.local_rank} failed ({how})"
 
     # --- orders
 
@@ -191,27 +237,71 @@ class Supervisor:
         *lines, self._orders = self._orders.split(b"\n")
         for line in lines:
             order = json.loads(line.decode("utf-8"))
-            self._asked(order["how"], float(order["grace"]), "a stop was asked for")
+            self._kin.hear_controller()
+            if "how" in order:
+                self._asked(order["how"], float(order["grace"]), order.get("reason") or "a stop was asked for")
 
-    def _asked(self, how: str, grace: float, why: str) -> None:
+    def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
+        """``origin``: the node that ``why`` speaks of, None: a controller asks."""
         if self._stop is None:
-            self._stop = {"asked_at": time.time(), "how": how}
+            self._stop = {"asked_at": time.time(), "how": how, "reason": why, "origin": origin, "lost": lost}
+            self._why = self._why or why
         self._stop["how"] = "kill" if "kill" in (how, self._stop["how"]) else "term"
+        self._grace = grace
         if how == "kill":
             self._ending.kill()
         else:
             self._ending.ask(grace)
-        self._say("stopping", why)
+        self._say(states.STOPPING, why)
+
+    # --- the other nodes
+
+    def _account(self) -> lifeline.Account:
+        """What the other nodes' supervisors are to know of this one."""
+        stops = self._failed or self._stop is not None
+        state = "ended" if self._state == states.ENDED else "stopping" if stops else "running"
+        order = None
+        if stops and self._run.node_rank == 0:
+            asked = self._stop or {"how": "term", "origin": 0, "lost": False}
+            order = lifeline.Stop(asked["how"], self._grace, self._why, asked["origin"], asked["lost"])
+        return lifeline.Account(state, self._failed, self._why, order)
+
+    def _attend(self) -> None:
+        order = self._kin.turn(self._account())
+        # What we failed of comes back to us as an order to all; it is no stop that somebody asked for.
+        if order is not None and (order.how == "kill" or not self._failed or order.origin != self._run.node_rank):
+            grace = self._terms.grace if order.grace is None else order.grace
+            self._asked(order.how, grace, order.reason, order.origin, lost=order.lost)
+
+    def leave(self) -> None:
+        """After the end: returns when no other node's supervisor needs this one any more."""
+        for stream in self._streams.values():
+            if stream.fd in self._selector.get_map():
+                self._selector.unregister(stream.fd)
+        while not self._kin.leave(self._account()):
+            self._listen(LEAVE_SECONDS)
 
     def _say(self, state: str, reason: str = "") -> None:
-        """Writes state.json; on a full disk the old one stays, and the run goes on."""
+        """Writes state.json, unless that were a step back; on a full disk the old one stays, and the run goes on."""
+        if not states.may_follow(self._state, state):
+            return
+        self._state = state
         own = processes.look(os.getpid())
         supervisor = {"pid": os.getpid(), "start": own.start if own is not None else -1}
-        value = {"state": state, "time": time.time(), "reason": reason, "supervisor": supervisor}
+        value = {
+            "state": state,
+            "time": time.time(),
+            "reason": reason,
+            "origin": self._stop["origin"] if self._stop is not None else None,
+            "first_rank": self._first_rank,
+            "lifeline": self._kin.line is not None,
+            "cgroup": str(self._group or ""),
+            "supervisor": supervisor,
+        }
         try:
             self._run.write_state(value)
         except OSError:
-            if state == "starting":
+            if state == states.STARTING:
                 raise
 
     # --- the end
@@ -224,6 +314,12 @@ class Supervisor:
     def _workers(self) -> list[ranks.Rank]:
         found = self._watch.latest.values() if self._watch is not None else self._children.values()
         return sorted(found, key=lambda rank: rank.local_rank)
+
+    def _from_elsewhere(self) -> str:
+        """Why another node had this one stop, for people."""
+        if self._stop is None or self._stop["origin"] is None or self._terms.lifeline is None:
+            return ""
+        return f"{lifeline.named(self._terms.lifeline.hosts, self._stop['origin'])}: {self._stop['reason']}"
 
     def _tail(self, stream: str) -> bytes:
         return self._streams[stream].tail if stream in self._streams else b""
@@ -240,21 +336,20 @@ class Supervisor:
         if self._watch is not None:
             self._watch.close()
         launcher = next((child for child in self._children.values() if child.local_rank < 0), None)
-        record: dict[str, Any] = {
-            "reason": self._reason(),
-            "detail": self._detail,
-            "started_at": self._started_at,
-            "ended_at": time.time(),
-            "launcher": {"pid": launcher.process.pid, **ranks.outcome(launcher.status)} if launcher else None,
-            "ranks": [rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
-            "launcher_tail": self._tail("launcher.err").decode("utf-8", "replace"),
-            "stop": self._stop,
-            "survivors": processes.describe(self._ending.survivors),
-            "lost_bytes": {stream.name: stream.lost for stream in self._streams.values() if stream.lost},
-            "oom_kills": max(0, oom.kills() - self._oom),
-        }
-        short = [{**rank, "error": None, "tail": rank["tail"][-512:]} for rank in record["ranks"]]
-        self._run.write_end(record, {**record, "ranks": short, "launcher_tail": record["launcher_tail"][-4096:]})
+        record = endrecord.record(
+            reason=self._reason(),
+            detail=self._detail or self._from_elsewhere(),
+            started_at=self._started_at,
+            ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
+            survivors=processes.describe(self._ending.survivors),
+            launcher=launcher.as_launcher() if launcher is not None else None,
+            launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
+            stop=self._stop,
+            lost_bytes={stream.name: stream.lost for stream in self._streams.values() if stream.lost},
+            oom_kills=max(0, oom.kills() - self._oom),
+        )
+        self._run.write_end(record, endrecord.shortened(record))
+        self._state = states.ENDED
 
     def kill_everything(self) -> None:
         """For a supervisor that can't go on: nothing may outlive it."""
@@ -265,60 +360,3 @@ def _empty(fd: int) -> None:
     with contextlib.suppress(BlockingIOError):
         while os.read(fd, 1 << 12):
             pass
-
-
-def _supervise(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, tell: int) -> None:
-    """The grandchild's life; says on ``tell`` that everything runs, or why not, as one line of JSON."""
-
-    def say(answer: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the channel broke meanwhile: the run goes on
-            os.write(tell, json.dumps(answer).encode("ascii") + b"\n")
-        os.close(tell)
-
-    supervisor = Supervisor(run, programs, terms)
-    try:
-        supervisor.prepare()
-        try:
-            supervisor.start()
-        except Refusal as refusal:
-            supervisor.loop()
-            supervisor.finish()
-            say({"ok": False, "error": refusal.as_json()})
-            return
-        say({"ok": True, "pid": os.getpid(), "time": time.time()})
-        supervisor.loop()
-        supervisor.finish()
-    except BaseException:
-        supervisor.kill_everything()
-        raise
-
-
-def launch(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms) -> int:
-    """Forks twice; returns a descriptor on which the supervisor says how the start went."""
-    heard, told = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.setsid()
-        if os.fork() == 0:
-            _detached(run, programs, terms, told)
-        os._exit(0)
-    os.close(told)
-    os.waitpid(pid, 0)
-    return heard
-
-
-def _detached(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, told: int) -> None:
-    """Never returns."""
-    status = 70
-    try:
-        os.umask(0o077)
-        os.chdir("/")
-        complaints = os.open(run.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        os.dup2(complaints, 2)
-        tasks.detach(frozenset([told]))
-        _supervise(run, programs, terms, told)
-        status = 0
-    except BaseException:  # noqa: BLE001  # the last thing that this process does is to say why, in supervisor.log
-        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
-    finally:
-        os._exit(status)

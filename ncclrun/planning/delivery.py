@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ncclrun.model.cluster import Deliver
 from ncclrun.model.effective import Effective
 from ncclrun.model.errors import PlanError
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Variable
 from ncclrun.model.secrets import value_shown
 from ncclrun.model.settings import ConfFile

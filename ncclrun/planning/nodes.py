@@ -15,8 +15,8 @@ from ncclrun.planning.strictyaml import Document, Path
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}")
 MAX_NODES = 4096
-ONE_FOR_ALL = ("master_port", "rendezvous", "max_restarts")
-"""Fields of `launch` that torchrun must be told alike on every node."""
+ONE_FOR_ALL = ("master_port", "rendezvous", "max_restarts", "lease")
+"""Fields of `launch` that must be alike on every node: torchrun's, and what the nodes think of each other's silence."""
 
 Block = TypeVar("Block", bound=Section)
 

@@ -19,7 +19,7 @@ from ncclrun.nccl.conf import read_files
 from ncclrun.nccl.version import NEWEST, parse
 from ncclrun.planning.command import RUN, WORKER, torchrun_command, worker_command
 from ncclrun.planning.delivery import CONF_VARIABLE, RUN_CONF, RUN_CONF_SHOWN, run_conf, split
-from ncclrun.planning.environment import default_variables, node_environment, rank_variables
+from ncclrun.planning.environment import attempt_variables, default_variables, node_environment, rank_variables
 
 
 def make_plan(
@@ -39,7 +39,7 @@ def make_plan(
     """
     nodes = tuple(with_options(node, job) for node in cluster.nodes)
     counts = tuple(workers(node, fact) for node, fact in zip(nodes, facts, strict=True))
-    first_ranks = tuple(accumulate(counts, initial=0))
+    first_ranks = _first_ranks(nodes, counts, endpoints)
     port = wanted_port(nodes) if master_port is None else master_port
     master_addr = endpoints[0].address
     plans = []
@@ -56,12 +56,18 @@ def make_plan(
                 master_addr=master_addr,
                 master_port=str(port or "auto"),
                 local_addr=endpoint.address,
-                max_restarts=node.launch.max_restarts,
+                launch=node.launch,
             )
         else:
             argv = worker_command(job, python)
         variables = node_environment(
-            node, cluster.nccl, endpoint, forwarded=forwarded, options=job.env, from_shell=job.from_shell
+            node,
+            cluster.nccl,
+            endpoint,
+            forwarded=forwarded,
+            options=job.env,
+            from_shell=job.from_shell,
+            attempt=attempt_variables(job, node),
         )
         delivered = split(cluster.nccl.deliver, variables)
         plans.append(
@@ -76,7 +82,7 @@ def make_plan(
                 environment=delivered.environment,
                 file=delivered.file,
                 conf=run_conf(delivered.file, files_read(fact), node.name) if cluster.nccl.deliver == "file" else None,
-                defaults=default_variables(job.launcher, counts[node_rank]),
+                defaults=default_variables(job.launcher, counts[node_rank], node.launch.rendezvous),
                 unset=fact.stale,
                 workdir=node.launch.workdir or workdir,
                 grace=node.launch.grace,
@@ -87,9 +93,21 @@ def make_plan(
         launcher=job.launcher,
         master_addr=master_addr,
         master_port=port,
-        world_size=first_ranks[-1],
+        world_size=sum(counts),
         nodes=tuple(plans),
     )
+
+
+def _first_ranks(nodes: Sequence[Node], counts: Sequence[int], endpoints: Sequence[Endpoint]) -> tuple[int, ...]:
+    """The global rank of each node's local rank 0.
+
+    c10d numbers the nodes by their addresses as text; where that does not tell them apart, the workers will say.
+    """
+    order = list(range(len(nodes)))
+    if nodes[0].launch.rendezvous == "c10d":
+        order.sort(key=lambda node_rank: endpoints[node_rank].address)
+    first = dict(zip(order, accumulate((counts[node_rank] for node_rank in order), initial=0), strict=False))
+    return tuple(first[node_rank] for node_rank in range(len(nodes)))
 
 
 def files_read(fact: NodeFacts) -> tuple[ConfFile, ...]:
@@ -117,8 +135,6 @@ def refuse_unsupported(cluster: ClusterSpec, job: JobSpec) -> None:
             f"nccl.deliver: file has NCCL read a file of the run's own by {CONF_VARIABLE}, and {place} sets that too",
             fix=f"take {CONF_VARIABLE} out of {place}, or write  nccl: {{deliver: env}}  in the cluster file",
         )
-    if any(node.launch.rendezvous != "static" for node in cluster.nodes):
-        raise UsageError("launch.rendezvous: c10d is not there yet", fix="write launch: {rendezvous: static}")
     if job.launcher == "exec" and any(node.launch.max_restarts for node in cluster.nodes):
         raise UsageError(
             "max_restarts is torchrun's, and --launcher exec runs without it", fix="leave max_restarts out"

@@ -220,9 +220,12 @@ class Host:
 
     def _signal_sessions(self, number: signal.Signals) -> list[int]:
         init = self._running()
-        sessions = [pid for pid in self._pids() if pid != init and _words(pid, "comm").startswith("sshd")]
-        for pid in sessions:
-            os.kill(pid, number)
+        sessions = []
+        for pid in self._pids():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end at any moment
+                if pid != init and _words(pid, "comm").startswith("sshd"):
+                    os.kill(pid, number)
+                    sessions.append(pid)
         return sessions
 
 

@@ -14,7 +14,8 @@ from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.findings import Finding
 from ncclrun.commands.survey import Listeners, Participant, Survey
 from ncclrun.model.errors import NodeRefused
-from ncclrun.model.events import Event, Measuring, Transferred, Warn
+from ncclrun.model.events import Event, Warn
+from ncclrun.model.netevents import Measuring, Transferred
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.fake import FakeNode, FakeTransport, Request
 from ncclrun.transport.fleet import connect_all

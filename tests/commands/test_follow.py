@@ -5,18 +5,20 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ncclrun.commands import follow
 from ncclrun.commands.control import Control
-from ncclrun.commands.follow import Follower, Member
-from ncclrun.commands.history import NoLogs
+from ncclrun.commands.follow import Follower
+from ncclrun.commands.logfiles import NoLogs
+from ncclrun.commands.member import Member
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Event, Log, Stopping, Warn
+from ncclrun.model.events import Event, Log, RanksMoved, Stopping, Warn
 from ncclrun.model.plan import Endpoint
 from ncclrun.transport.session import Answer, Session
 
@@ -30,23 +32,34 @@ class Scripted:
         self.hello = {"boot_id": "b"}
         self.refusals = refusals
         """Codes of refusals by request, each given once."""
+        self.details: dict[str, Any] = {}
+        """Of the refusals."""
+        self.epoch = 0
+        """The last that was claimed."""
         self.asked: list[str] = []
+        self.orders: list[tuple[str, int | None]] = []
+        """Claims and stops with the epoch that they came with."""
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
+        self.stopped: Callable[[], None] = lambda: None
 
-    def ask(self, do: str, then: Callable[[Answer], None], **_: Any) -> None:
-        self.asked.append(do)
-        if do in self.refusals:
-            then({"ok": False, "error": {"code": self.refusals.pop(do), "message": f"{do} is refused"}})
-            return
-        then({"ok": True})
-        if do == "follow":
-            self.followed()
-
-    def post(self, do: str, **_: Any) -> None:
+    def ask(self, do: str, then: Callable[[Answer], None], **args: Any) -> None:
         if self.broken:
             raise HostError("lost", "the connection is gone")
         self.asked.append(do)
+        if do in ("claim", "stop"):
+            self.orders.append((do, args["epoch"]))
+        if do in self.refusals:
+            error = {"code": self.refusals.pop(do), "message": f"{do} is refused", "details": self.details}
+            then({"ok": False, "error": error})
+            return
+        if do == "claim":
+            self.epoch = args["epoch"] or self.epoch + 1
+        then({"ok": True, "epoch": self.epoch})
+        if do == "follow":
+            self.followed()
+        if do == "stop":
+            self.stopped()
 
     def close(self) -> None:
         self.closed.set()
@@ -54,7 +67,7 @@ class Scripted:
 
 def member(rank: int, session: Scripted) -> Member:
     """A node that runs one worker."""
-    node = Node(name=f"n{rank}", host=f"n{rank}", ssh=Ssh(), network=Network(), launch=Launch())
+    node = Node(name=f"n{rank}", host=f"n{rank}", ssh=Ssh(), network=Network(), launch=Launch(lease=0))
     kept: Any = session
     opened: Session = kept
     return Member(node, rank, first_rank=rank, nproc=1, grace=1, boot_id="b", clock_offset=0, session=opened)
@@ -147,12 +160,8 @@ def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the
     monkeypatch.setattr(follow, "LEASE", 0.2)
     inbox: Any = queue.SimpleQueue()
 
-    class Obedient(Scripted):
-        def post(self, do: str, **_: Any) -> None:
-            super().post(do)
-            inbox.put((0, 0, {"ev": "end", "record": {"reason": "stopped", "ranks": []}}, b""))
-
-    living = Obedient()
+    living = Scripted()
+    living.stopped = lambda: inbox.put((0, 0, {"ev": "end", "record": {"reason": "stopped", "ranks": []}}, b""))
     members = [member(0, living), member(1, Scripted())]
     members[1].session = None
 
@@ -215,3 +224,228 @@ def test_a_worker_whose_nccl_takes_another_network_is_told_of_behind_its_line_an
 def test_nothing_is_told_of_a_network_as_planned_or_of_what_is_no_workers_word(stream: str, line: bytes) -> None:
     (log,) = followed((stream, line))
     assert isinstance(log, Log)
+
+
+FINISHED = {"ev": "end", "record": {"reason": "finished", "ranks": []}}
+STOPPED = {"ev": "end", "record": {"reason": "stopped", "ranks": []}}
+THEIRS = {"epoch": 7, "by": "ann", "host": "desk", "since": 1.7e9}
+
+
+class TestWhoGivesOrders:
+    """A claim on node 0 gives the number, the others get the same; a later claim of another ends our say."""
+
+    @staticmethod
+    def taken_up(sessions: list[Scripted], control: Control, **options: Any) -> tuple[Follower, Any]:
+        inbox: Any = queue.SimpleQueue()
+        members = [member(rank, session) for rank, session in enumerate(sessions)]
+        return Follower("r", members, inbox, NoLogs(), control, never, token="t", **options), inbox
+
+    def test_one_that_takes_a_run_up_claims_it_everywhere_with_one_number_and_orders_with_it(self) -> None:
+        sessions = [Scripted(), Scripted(), Scripted()]
+        sessions[0].epoch = 4
+        control = Control()
+        follower, inbox = self.taken_up(sessions, control, claims=True)
+        for rank, session in enumerate(sessions):
+            session.stopped = partial(inbox.put, (rank, 0, STOPPED, b""))
+        control.press()
+        list(follower.events())
+        assert [session.orders for session in sessions] == [
+            [("claim", None), ("stop", 5)],
+            [("claim", 5), ("stop", 5)],
+            [("claim", 5), ("stop", 5)],
+        ]
+
+    def test_who_started_it_needs_no_claim(self) -> None:
+        session = Scripted()
+        control = Control()
+        follower, inbox = self.taken_up([session], control)
+        session.stopped = partial(inbox.put, (0, 0, STOPPED, b""))
+        control.press()
+        list(follower.events())
+        assert session.orders == [("stop", 0)]
+
+    def test_the_number_comes_from_the_next_node_where_the_first_is_lost_before_it_said_one(self) -> None:
+        sessions = [Scripted(), Scripted()]
+        follower, inbox = self.taken_up(sessions, Control(), claims=True)
+        follower.members[0].session = None
+        follower.members[0].lost = "gone"
+        inbox.put((1, 0, FINISHED, b""))
+        list(follower.events())
+        assert [session.orders for session in sessions] == [[], [("claim", None)]]
+
+    def test_a_node_that_can_not_keep_a_claim_is_stopped_all_the_same(self) -> None:
+        sessions = [Scripted(claim="internal"), Scripted(claim="internal")]
+        control = Control()
+        follower, inbox = self.taken_up(sessions, control, claims=True)
+        for rank, session in enumerate(sessions):
+            session.stopped = partial(inbox.put, (rank, 0, STOPPED, b""))
+        control.press()
+        list(follower.events())
+        assert [session.orders for session in sessions] == [[("claim", None), ("stop", 0)]] * 2
+
+    def test_one_whose_run_another_took_over_says_who_and_stops_nobody_and_reads_on(self) -> None:
+        sessions = [Scripted(stop="superseded"), Scripted(stop="superseded")]
+        for session in sessions:
+            session.details = THEIRS
+        follower, inbox = self.taken_up(sessions, Control(), timeout=0.01)
+        told: list[Event] = []
+        for event in follower.events():
+            told.append(event)
+            if isinstance(event, Warn):
+                for rank in (0, 1):
+                    inbox.put((rank, 0, FINISHED, b""))
+        (warning,) = (event for event in told if isinstance(event, Warn))
+        assert warning.text.startswith("ann@desk has taken the run over at ")
+        assert [one.asked for one in follower.members] == [None, None]
+        assert follower.stopped_by == ""
+        assert all(one.record for one in follower.members)
+        assert [session.orders for session in sessions] == [[("stop", 0)]] * 2
+
+    def test_the_users_own_stop_goes_over_the_claim_of_another(self) -> None:
+        session = Scripted(stop="superseded")
+        session.details = THEIRS
+        control = Control()
+        follower, inbox = self.taken_up([session], control)
+        session.stopped = partial(inbox.put, (0, 0, STOPPED, b""))
+        control.press()
+        list(follower.events())
+        assert session.orders == [("stop", 0), ("claim", 8), ("stop", 8)]
+
+    def test_one_that_was_told_of_another_before_claims_anew_when_the_user_stops(self) -> None:
+        session = Scripted(stop="superseded")
+        session.details = THEIRS
+        control = Control()
+        follower, inbox = self.taken_up([session], control, timeout=0.01)
+        session.stopped = partial(inbox.put, (0, 0, STOPPED, b""))
+        for event in follower.events():
+            if isinstance(event, Warn):
+                control.press()
+        assert session.orders == [("stop", 0), ("claim", 8), ("stop", 8)]
+
+
+class TestUnreachableFromHereAlone:
+    """What the other nodes hear is not lost."""
+
+    @staticmethod
+    def events(monkeypatch: pytest.MonkeyPatch, peers: dict[str, float | None]) -> tuple[list[Event], Scripted]:
+        """Node 1 is out of our reach, and node 0 says this of it, and nothing any more once we were warned."""
+        monkeypatch.setattr(follow, "LEASE", 0.5)
+        inbox: Any = queue.SimpleQueue()
+        living = Scripted()
+        living.stopped = lambda: inbox.put((0, 0, STOPPED, b""))
+        members = [member(0, living), member(1, Scripted())]
+        members[1].session = None
+
+        def no_way(*_: Any) -> Session:
+            raise HostError("timeout", "no answer")
+
+        inbox.put((0, 0, {"ev": "state", "state": "running", "time": 1.0, "reason": "", "peers": peers}, b""))
+        told = []
+        for event in Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events():
+            told.append(event)
+            if isinstance(event, Warn):
+                inbox.put((0, 0, {"ev": "state", "state": "running", "time": 2.0, "reason": "", "peers": {}}, b""))
+        return told, living
+
+    @pytest.mark.parametrize("silent", [0.2, None], ids=["heard a moment ago", "has said its end"])
+    def test_it_is_told_and_the_run_goes_on(self, monkeypatch: pytest.MonkeyPatch, silent: float | None) -> None:
+        told, living = self.events(monkeypatch, {"1": silent})
+        kinds = [type(event) for event in told if isinstance(event, Warn | Stopping)]
+        assert kinds == [Warn, Stopping]  # stopped only when the peers did not hear it any more
+        (warning,) = (event for event in told if isinstance(event, Warn))
+        assert warning.node == "n1"
+        assert "the other nodes hear it: the run goes on" in warning.text
+        assert living.asked == ["follow", "stop"]
+
+    def test_what_they_do_not_hear_either_is_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told, _ = self.events(monkeypatch, {"1": 0.6})
+        assert [type(event) for event in told if isinstance(event, Warn | Stopping)] == [Stopping]
+
+
+class TestLeaving:
+    """`launch --detach` leaves a run that has begun well."""
+
+    @staticmethod
+    def left(record: dict[str, Any] | None) -> tuple[Control, list[Event]]:
+        inbox: Any = queue.SimpleQueue()
+        sessions = [Scripted(), Scripted()]
+        for rank, session in enumerate(sessions):
+            session.stopped = partial(inbox.put, (rank, 0, STOPPED, b""))
+        if record is not None:
+            inbox.put((0, 0, {"ev": "end", "record": record}, b""))
+        control = Control()
+        members = [member(rank, session) for rank, session in enumerate(sessions)]
+        follower = Follower("r", members, inbox, NoLogs(), control, never, token="t", leave_after=0.3)
+        return control, list(follower.events())
+
+    def test_it_is_left_after_that_time(self) -> None:
+        control, told = self.left(None)
+        assert control.detach
+        assert not any(isinstance(event, Stopping) for event in told)
+
+    def test_a_node_that_has_done_its_part_already_keeps_nobody(self) -> None:
+        control, told = self.left({"reason": "finished", "ranks": []})
+        assert control.detach
+        assert not any(isinstance(event, Stopping) for event in told)
+
+    def test_one_that_fails_at_once_is_seen_to_its_end(self) -> None:
+        control, told = self.left({"reason": "failed", "ranks": []})
+        assert not control.detach
+        assert any(isinstance(event, Stopping) for event in told)
+
+
+class TestRanks:
+    """Which ranks a node's workers have is for torchrun to say; what was printed under a name keeps it."""
+
+    @staticmethod
+    def told(*frames: tuple[dict[str, Any], bytes]) -> tuple[Member, list[Event]]:
+        inbox: Any = queue.SimpleQueue()
+        for header, body in (*frames, ({"ev": "end", "record": {"reason": "finished", "ranks": []}}, b"")):
+            inbox.put((0, 0, header, body))
+        alone = member(0, Scripted())
+        follower = Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t")
+        return alone, list(follower.events())
+
+    @staticmethod
+    def state(first_rank: int | None) -> tuple[dict[str, Any], bytes]:
+        return {"ev": "state", "state": "running", "reason": "", "first_rank": first_rank}, b""
+
+    LINE = ({"ev": "log", "stream": "0.out", "offset": 0, "time": 1.0}, b"hello\n")
+
+    def test_others_than_planned_are_told_and_shown(self) -> None:
+        alone, events = self.told(self.state(None), self.state(3), self.LINE)
+        assert alone.first_rank == 3
+        (moved,) = (event for event in events if isinstance(event, RanksMoved))
+        assert (moved.node, moved.node_rank, moved.first_rank) == ("n0", 0, 3)
+        assert [event.rank for event in events if isinstance(event, Log)] == [3]
+
+    def test_as_planned_there_is_nothing_to_say(self) -> None:
+        _, events = self.told(self.state(0), self.LINE)
+        assert not any(isinstance(event, RanksMoved | Warn) for event in events)
+
+    def test_ranks_that_move_later_are_a_warning_once(self) -> None:
+        alone, events = self.told(self.state(0), self.LINE, self.state(3), self.state(3))
+        assert alone.first_rank == 0
+        (warning,) = (event for event in events if isinstance(event, Warn))
+        assert "torchrun has numbered its workers anew, from 3 on" in warning.text
+
+
+@pytest.mark.parametrize(("reason", "lost"), [("failed", None), ("lost", "the host was rebooted")])
+def test_a_host_that_was_restarted_is_lost_only_if_the_run_had_not_ended_there(reason: str, lost: str | None) -> None:
+    inbox: Any = queue.SimpleQueue()
+    session = Scripted()
+    session.followed = lambda: inbox.put((0, 0, {"ev": "end", "record": {"reason": reason, "ranks": []}}, b""))
+    alone = member(0, session)
+    alone.rebooted = True
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
+    assert (alone.lost, alone.record is None) == (lost, lost is not None)
+
+
+def test_a_node_that_can_write_no_end_is_not_waited_for() -> None:
+    inbox: Any = queue.SimpleQueue()
+    session = Scripted()
+    trouble = {"ev": "trouble", "ok": False, "error": {"code": "io_error", "message": "no space left"}}
+    session.followed = lambda: inbox.put((0, 0, trouble, b""))
+    alone = member(0, session)
+    list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
+    assert alone.lost == "its end can't be written: no space left"

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ncclrun.commands.control import Control
-from ncclrun.commands.follow import Follower, Member
-from ncclrun.commands.history import NoLogs, Place
+from ncclrun.commands.follow import Follower
 from ncclrun.commands.inbox import MOST_WAITING, Inbox
+from ncclrun.commands.logfiles import NoLogs, Place
+from ncclrun.commands.member import Member
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.events import Log, Stopping
 

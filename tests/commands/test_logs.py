@@ -13,9 +13,12 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands import logs
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import LogWriter, Place, RunDir
-from ncclrun.commands.logs import LogReader, RunNode, last_lines, read_logs, run_nodes, select
+from ncclrun.commands.history import RunDir
+from ncclrun.commands.logfiles import LogWriter, Place
+from ncclrun.commands.logs import LogReader, last_lines, read_logs, select
+from ncclrun.commands.recorded import RunNode, run_nodes
 from ncclrun.model.cluster import Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import NcclrunError, NodeRefused, UsageError
 from ncclrun.model.events import Event, Log, Unreachable, Warn
 from ncclrun.transport.base import Channel
@@ -24,6 +27,7 @@ from tests.planning.makers import node
 NODES = (RunNode(node("a"), 0, 0, 2), RunNode(node("b"), 1, 2, 1), RunNode(node("1"), 2, 3, 1))
 OUT0, ERR0, OUT1, OUT2 = Place(0, 0, "out"), Place(0, 0, "err"), Place(0, 1, "out"), Place(1, 2, "out")
 LAUNCHER = Place(1, None, "err")
+FINISHED = Ended(run_id="r", exit_code=0, reason="finished", seconds=1.0)
 
 
 class NoTransport:
@@ -51,7 +55,7 @@ def make_run(run_id: str) -> RunDir:
     dump = TypeAdapter(Node).dump_python
     rows = [{"node": dump(n.node, mode="json"), "first_rank": n.first_rank, "nproc": n.nproc} for n in NODES]
     run.write("run.json", {"nodes": rows})
-    run.write_end(0, "finished", complete=True)
+    run.write_end(FINISHED, program="train.py", complete=True)
     return run
 
 
@@ -279,8 +283,14 @@ class TestFromTheNodes:
     """The ncclrun that wrote here is gone, and the run's end was never seen: the nodes have the rest."""
 
     @pytest.fixture
-    def asked(self, run: RunDir, monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, Any]]:
+    def ends(self) -> bool:
+        """Whether the run ends on node 0 when it has told what it had."""
+        return True
+
+    @pytest.fixture
+    def asked(self, run: RunDir, ends: bool, monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, Any]]:
         """What each node was asked; node 0 answers with the rest of two streams, node 2 can't be reached."""
+        pieces = (("0.out", b"\xa4 end\n"), ("launcher.err", b"l\n"))
         (run.path / "end.json").unlink()
         asked: dict[int, dict[str, Any]] = {}
 
@@ -288,13 +298,17 @@ class TestFromTheNodes:
             def __init__(self, rank: int, sink: Callable[..., None]) -> None:
                 self.rank, self.sink = rank, sink
 
-            def call(self, do: str, **arguments: Any) -> None:
+            def call(self, do: str, **arguments: Any) -> dict[str, Any]:
                 asked[self.rank] = {"do": do, **arguments}
                 if self.rank == 1:
                     raise NodeRefused("no_run", "there is no such run here")
-                for stream, data in (("0.out", b"\xa4 end\n"), ("launcher.err", b"l\n")):
+                for stream, data in pieces:
                     self.sink(NODES[0].node, {"ev": "log", "stream": stream, "offset": 0, "time": 5.0}, data)
-                self.sink(NODES[0].node, {"ev": "end", "record": {}}, b"")
+                if ends:
+                    self.sink(NODES[0].node, {"ev": "end", "record": {}}, b"")
+                else:  # the job goes on printing, for ever
+                    self.sink(NODES[0].node, {"ev": "log", "stream": "0.out", "offset": 7, "time": 6.0}, b"more\n")
+                return {"ok": True, "ends": {stream: len(data) for stream, data in pieces}}
 
             def close(self) -> None:
                 asked[self.rank]["closed"] = True
@@ -327,8 +341,15 @@ class TestFromTheNodes:
         assert (others[1].node, others[1].text) == ("b", "there is no such run here")
         assert all(request["closed"] for request in asked.values())
 
+    @pytest.mark.parametrize("ends", [False])
+    def test_without_follow_a_job_that_goes_on_is_shown_up_to_now(
+        self, run: RunDir, asked: dict[int, dict[str, Any]]
+    ) -> None:
+        shown = lines([event for event in read(run) if isinstance(event, Log)])
+        assert shown == [("0.out", "\ufffd end"), ("launcher a", "l")]
+
     def test_a_run_whose_end_is_known_asks_nobody(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
-        run.write_end(0, "finished", complete=True)
+        run.write_end(FINISHED, program="train.py", complete=True)
         assert read(run) == []
         assert asked == {}
 

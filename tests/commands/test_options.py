@@ -8,13 +8,15 @@ import pytest
 
 from ncclrun.commands.options import (
     environment_options,
+    hold_back,
     job_from_options,
     number_or_auto,
     only_nodes,
+    retry_options,
     stream_option,
 )
 from ncclrun.model.errors import UsageError
-from ncclrun.model.job import JobSpec
+from ncclrun.model.job import JobSpec, Retry
 from tests.planning.makers import cluster, node
 
 
@@ -127,3 +129,44 @@ class TestOthers:
         spec = cluster(*(node(name) for name in ("a", "b", "c")))
         assert [n.name for n in only_nodes(spec, "c,b").nodes] == ["b", "c"]
         assert only_nodes(spec, None) is spec
+
+
+class TestRetries:
+    """--retries, --spares, --min-nodes, --retry-on."""
+
+    SPEC = cluster(*(node(name) for name in ("a", "b", "c", "d")))
+
+    def test_what_is_wished(self) -> None:
+        assert retry_options(None, None, None, None, detach=True) is None
+        assert retry_options(3, "d", 2, None, detach=False) == Retry(3, 2, on_failure=False)
+        assert retry_options(1, None, None, "failure", detach=False) == Retry(1, None, on_failure=True)
+
+    @pytest.mark.parametrize(
+        ("spares", "min_nodes", "retry_on", "option"),
+        [("d", None, None, "--spares"), (None, 2, None, "--min-nodes"), (None, None, "failure", "--retry-on")],
+    )
+    def test_what_goes_with_it_is_nothing_alone(
+        self, spares: str | None, min_nodes: int | None, retry_on: str | None, option: str
+    ) -> None:
+        with pytest.raises(UsageError, match=f"{option} is for runs that are tried again"):
+            retry_options(None, spares, min_nodes, retry_on, detach=False)
+
+    def test_a_run_that_is_left_can_not_be_tried_again(self) -> None:
+        with pytest.raises(UsageError, match="--detach leaves it"):
+            retry_options(3, None, None, None, detach=True)
+
+    def test_an_unknown_reason(self) -> None:
+        with pytest.raises(UsageError, match="--retry-on 'always'"):
+            retry_options(3, None, None, "always", detach=False)
+
+    @pytest.mark.parametrize(("nodes", "begin"), [(None, ["a", "b", "c"]), ("b,c,d", ["b", "c"]), ("a", ["a"])])
+    def test_spares_do_not_begin(self, nodes: str | None, begin: list[str]) -> None:
+        beginning, held = hold_back(self.SPEC, nodes, "d", None)
+        assert [one.name for one in beginning.nodes] == begin
+        assert [one.name for one in held] == ["d"]
+
+    def test_without_nodes_to_begin_with_it_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="none is left to begin with"):
+            hold_back(self.SPEC, "d", "c,d", None)
+        with pytest.raises(UsageError, match="--min-nodes 4, but the run begins with 3"):
+            hold_back(self.SPEC, None, "d", 4)

@@ -6,8 +6,10 @@ import pytest
 
 from ncclrun.commands.control import Control
 from ncclrun.commands.ping import Bandwidth, Ping
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Ended, Event, Failure, Judged, Pinged, Transferred
+from ncclrun.model.events import Event, Failure
+from ncclrun.model.netevents import Judged, Pinged, Transferred
 from tests.commands.fakenet import FakeNet
 from tests.planning.makers import card, cluster, node
 

@@ -12,8 +12,9 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.push import Push
 from ncclrun.commands.restore import Restore
 from ncclrun.model.cluster import Deliver, Launch, Nccl
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import NodeRefused
-from ncclrun.model.events import Ended, Event, Refused, Warn
+from ncclrun.model.events import Event, Refused, Warn
 from ncclrun.model.settingevents import ConfCompared, ConfDiff, ConfPushed, ConfRestored, ConfRolledBack
 from ncclrun.nccl import block
 from tests.commands.fakenet import FakeConf, FakeNet

@@ -9,9 +9,11 @@ from typing import Any
 from ncclrun.commands.control import Control
 from ncclrun.commands.resolve import resolve
 from ncclrun.model.cluster import Node
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Ended, Event, Failure, Judged, Refused, Resolved, Unreachable, Warn, Written
+from ncclrun.model.events import Event, Failure, Refused, Unreachable, Warn
 from ncclrun.model.facts import RdmaDevice, RdmaPort
+from ncclrun.model.netevents import Judged, Resolved, Written
 from ncclrun.model.plan import Endpoint
 from ncclrun.model.settings import NodeSettings
 from ncclrun.node.pathmtu import SMALLEST

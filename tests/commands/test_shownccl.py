@@ -9,8 +9,9 @@ from ncclrun.commands.lint import Linted, exit_code
 from ncclrun.commands.lintcluster import lint_cluster
 from ncclrun.commands.shownccl import show_nccl
 from ncclrun.model.cluster import ClusterSpec, Nccl
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import HostError
-from ncclrun.model.events import Ended, Event, Warn
+from ncclrun.model.events import Event, Warn
 from ncclrun.model.settingevents import SettingDiffers, SettingFound, SettingsSeen
 from ncclrun.model.settings import ConfFile, NodeSettings
 from ncclrun.nccl import block

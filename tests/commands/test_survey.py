@@ -12,7 +12,8 @@ from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
 from ncclrun.model.errors import NodeRefused, PlanError
-from ncclrun.model.events import Event, Linked, Probed
+from ncclrun.model.events import Event
+from ncclrun.model.netevents import Linked, Probed
 from ncclrun.planning.network import Choice
 from ncclrun.transport.fake import Request
 from tests.commands.fakenet import FakeNet

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ncclrun.model.events import Connected, Event, Judged, Linked, NcclSays, PathFound, Probed, Resolved, Transferred
+from ncclrun.model.events import Connected, Event
+from ncclrun.model.netevents import Judged, Linked, NcclSays, PathFound, Probed, Resolved, Transferred
 from ncclrun.model.network import Link, NcclAnswer, Path, Reach
 
 DOCKER = "172.17.0.1"

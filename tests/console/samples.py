@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from ncclrun.model.endevents import Cause, Ended, NodeSummary
 from ncclrun.model.events import (
-    Cause,
     CodeSent,
     Connected,
-    Ended,
     Event,
     Failure,
     Log,
     NodeState,
-    NodeSummary,
-    Pinged,
     Planned,
     Prepared,
-    Problem,
     Refused,
-    Resolved,
     RunCreated,
     Stopping,
     Unreachable,
     Warn,
 )
+from ncclrun.model.netevents import Pinged, Problem, Resolved
 
 NODES = ("gpu1", "b")
 

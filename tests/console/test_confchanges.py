@@ -12,7 +12,8 @@ from ncclrun.console.output import Output
 from ncclrun.console.plain import PlainView
 from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.terminal import TerminalView
-from ncclrun.model.events import Ended, Event
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event
 from ncclrun.model.settingevents import ConfCompared, ConfPushed, ConfRestored, ConfRolledBack
 from tests.console.settingsamples import SYSTEM, conf_diff, node_name
 

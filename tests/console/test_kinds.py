@@ -6,7 +6,7 @@ from typing import Any
 
 from ncclrun.console.kinds import kinds
 from ncclrun.console.resolved import candidates_text
-from ncclrun.model.events import Judged
+from ncclrun.model.netevents import Judged
 
 
 def row(node_rank: int, interface: str, address: str, reason: str, **more: Any) -> Judged:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ncclrun.console.leftout import left_out_text, split
 from ncclrun.console.resolved import candidates_text
-from ncclrun.model.events import Judged
+from ncclrun.model.netevents import Judged
 
 
 def row(interface: str, address: str, node_rank: int = 0, **more: Any) -> Judged:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from ncclrun.console.metrics import metrics
 from ncclrun.console.page import refuse_unwritable, render_page, write_page
 from ncclrun.console.pairs import Seen
+from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import UsageError
-from ncclrun.model.events import Ended, Event, Failure, Warn
+from ncclrun.model.events import Event, Failure, Warn
 from tests.console.networks import judged, link, linked, path, resolved, says, transfer
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}

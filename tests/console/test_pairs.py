@@ -7,7 +7,8 @@ from typing import ClassVar
 import pytest
 
 from ncclrun.console.pairs import Pair, Seen, worst_first
-from ncclrun.model.events import Event, Linked, Problem, Refused
+from ncclrun.model.events import Event, Refused
+from ncclrun.model.netevents import Linked, Problem
 from ncclrun.model.network import Link, Reach
 from tests.console.networks import DOCKER, address, judged, link, linked, path, resolved, transfer
 from tests.console.samples import pinged

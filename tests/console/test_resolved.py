@@ -11,19 +11,9 @@ from ncclrun.console.output import Output
 from ncclrun.console.pairs import Seen
 from ncclrun.console.plain import PlainView
 from ncclrun.console.resolved import candidates_text, conclusion_lines, resolved_text
-from ncclrun.model.events import (
-    Connected,
-    Ended,
-    Event,
-    Failure,
-    Judged,
-    Planned,
-    Problem,
-    Refused,
-    RunCreated,
-    Warn,
-    Written,
-)
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Connected, Event, Failure, Planned, Refused, RunCreated, Warn
+from ncclrun.model.netevents import Judged, Problem, Written
 from tests.console.networks import judged, link, linked, name, path, resolved, says
 from tests.console.samples import pinged
 

@@ -8,7 +8,8 @@ import pytest
 
 from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.model.effective import Effective
-from ncclrun.model.events import Ended, Event
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event
 from ncclrun.model.settingevents import SettingFound, SettingsSeen
 from ncclrun.model.settings import SettingFinding
 from tests.console.settingsamples import SYSTEM, node_name, seen, with_differences

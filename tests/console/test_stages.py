@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from ncclrun.console.progress import Progress
-from ncclrun.model.events import Connecting, Ended, Event, Failure, Measuring, Probing, RunCreated, Unreachable
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Connecting, Event, Failure, RunCreated, Unreachable
+from ncclrun.model.netevents import Measuring, Probing
 from tests.console.networks import linked, name, resolved, transfer
 from tests.console.samples import pinged
 

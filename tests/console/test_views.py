@@ -13,7 +13,9 @@ from ncclrun.console.jsonl import JsonView, json_lines
 from ncclrun.console.output import Output
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
-from ncclrun.model.events import Ended, Event, Planned, Refused, Resolved, Unreachable, Warn
+from ncclrun.model.endevents import Ended, Replaced, Retrying
+from ncclrun.model.events import Event, Planned, Refused, Unreachable, Warn
+from ncclrun.model.netevents import Resolved
 from tests.console.samples import ALL, END, NODES, PLAN, RUN, UNFIT, connected, log, pinged, plan_node, state
 from tests.console.vt import Terminal
 
@@ -62,6 +64,16 @@ class TestAPipe:
         out, err = plain(*ALL, log(0, "\x1b[31mred\x1b[0m \x1b]0;x\x07"))
         assert "\x1b" not in out + err
         assert out.endswith("gpu1 0 | red ␛]0;x␇\n")
+
+    def test_is_told_of_a_further_attempt_below_the_end_of_the_one_before(self) -> None:
+        changes = (Replaced(node="gpu1", by="gpu9", why="host lost"),)
+        retry = Retrying(
+            run_id="r.2", attempt=2, most=4, seconds=5.0, reason="gpu1 replaced by gpu9", changes=changes, ended=END
+        )
+        out, err = plain(RUN, PLAN, log(0, "before"), retry, replace(log(0, "after"), node="gpu9"))
+        assert out.splitlines()[-1] == "gpu9 0 | after"
+        assert err.endswith("warning: attempt 2 of 4: gpu1 replaced by gpu9; begins in 5 s as run r.2\n")
+        assert "failed first: exit code 7" in err
 
     def test_gets_a_bar_only_when_it_has_ended(self) -> None:
         out, _ = plain(log(0, " 10%", partial=True), log(0, "100%"))
@@ -187,6 +199,11 @@ class TestATerminal:
         shown = "\n".join(Live(120).show(state(1, "unknown", "silent for 12 s"), state(1, "running")))
         assert "(silent for 12 s); what runs there may go on" in shown
         assert shown.endswith("b answers again")
+
+    def test_does_not_say_that_a_run_may_go_on_where_its_host_was_restarted(self) -> None:
+        shown = "\n".join(Live(120).show(state(1, "unknown", "the host was rebooted")))
+        assert "nothing of the run lives there any more" in shown
+        assert "may go on" not in shown
 
     def test_colours_a_node_alike_and_resets_it(self) -> None:
         live = Live()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.names import name_problems, proxy_problem
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import LookUp, Names
 
 OWN = ("10.0.0.1", "192.168.1.1")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ncclrun.diagnosis.ncclsays import Asked, judge, problems, repeats
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import NcclAnswer
 from ncclrun.model.plan import Endpoint, Variable
 from ncclrun.model.settings import ConfFile

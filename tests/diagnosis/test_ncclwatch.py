@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ncclrun.diagnosis.ncclwatch import WATCHED, NcclWatch
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
 
 PLAN = Endpoint("eth1", "10.0.0.2", "why")

@@ -145,6 +145,32 @@ class TestALostHost:
         assert told(outcome) == (255, None, "supervisor lost")
         assert outcome.nodes[0].confirmed
 
+    def test_may_be_a_node_that_the_others_did_not_hear(self) -> None:
+        def stopped_for(origin: int) -> dict[str, Any]:
+            stop = {**STOP, "lost": True, "origin": origin, "reason": f"node {origin} is silent"}
+            return {"reason": "stopped", "stop": stop}
+
+        cut_off = [
+            node(number, rank(0, -15, at=11, stopped=True), **stopped_for(origin))
+            for number, origin in enumerate([1, 0, 0])
+        ]
+        outcome = first_failure(cut_off)
+        assert told(outcome) == (255, None, "lost to the other nodes")
+        assert outcome.cause is not None
+        assert (outcome.cause.node, outcome.cause.exception) == ("a", "node 0 is silent")
+        assert outcome.victims == ("rank 0 on a stopped", "rank 2 on b stopped", "rank 4 on c stopped")
+        assert [row.state for row in outcome.nodes] == ["stopped"] * 3
+        # What is known of it itself tells more.
+        outcome = first_failure([end(0, lost="the host was rebooted", lost_at=30), *cut_off[1:]])
+        assert told(outcome) == (255, None, "host lost")
+
+    def test_may_be_what_a_lost_node_had_told_the_others(self) -> None:
+        stop = {**STOP, "lost": False, "origin": 0, "reason": "rank 1 failed (exit code 7)"}
+        stopped = node(1, rank(0, -15, at=11, stopped=True), reason="stopped", stop=stop)
+        outcome = first_failure([end(0, lost="unreachable for 30 s", lost_at=30), stopped])
+        assert told(outcome) == (7, 1, "exit code 7")
+        assert outcome.victims == ("a lost (unreachable for 30 s)", "rank 2 on b stopped")
+
 
 class TestTheLauncher:
     def test_killed_from_outside_is_the_cause(self) -> None:
@@ -170,6 +196,17 @@ class TestTheLauncher:
         tail = "Traceback (most recent call last):\n  File\ntorch.distributed.DistNetworkError: Broken pipe\n"
         ends = [node(0, rank(0, -11, at=10)), node(1, rank(0, -15, at=9), launcher_tail=tail)]
         assert told(first_failure(ends)) == (139, 0, "signal 11 (SIGSEGV)")
+
+    def test_counts_also_where_a_stop_came_before_the_node_had_cleared_up(self) -> None:
+        killed = {"pid": 99, "code": None, "signal": 9, "stopped": False}
+        outcome = first_failure([node(0, rank(0, -15, at=10), launcher=killed, stop=STOP)])
+        assert told(outcome) == (137, None, "torchrun: signal 9 (SIGKILL)")
+
+    def test_that_had_no_time_left_after_its_worker_is_no_cause(self) -> None:
+        tail = (REPORTS / "exit7.txt").read_text(encoding="utf-8")
+        killed = {"pid": 99, "code": None, "signal": 9, "stopped": True}
+        outcome = first_failure([node(0, rank(0, -9, at=10), rank(1, -15, at=11), launcher=killed, launcher_tail=tail)])
+        assert told(outcome) == (137, 0, "signal 9 (SIGKILL)")
 
     def test_may_not_exist(self) -> None:
         outcome = first_failure([node(0, rank(0, 7, at=10), rank(1, -15, at=10.2, stopped=True), launcher=None)])

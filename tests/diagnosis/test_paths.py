@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ncclrun.diagnosis.paths import End, path_problems
-from ncclrun.model.events import Problem
+from ncclrun.model.netevents import Problem
 from ncclrun.model.network import Path
 
 NAMES = ["a", "b", "c", "d", "e", "f"]

@@ -89,7 +89,9 @@ def test_three_times_leaves_and_says_what_is_unconfirmed(bench: Bench) -> None:
     bench.script(STUBBORN)
     job = bench.start("launch", "--launcher", "exec", "--grace", "600", bench.file, sys.executable, "worker.py")
     job.until_said("| ready", 3)
+    # From us and from the other nodes, which would pass the word on.
     bench.cluster.hosts[1].cut("management")
+    bench.cluster.hosts[1].cut("data")
     job.press()
     job.until_said("| asked", 2)
     job.press()
@@ -104,7 +106,7 @@ def test_three_times_leaves_and_says_what_is_unconfirmed(bench: Bench) -> None:
     )
     # And it was true: cut off as it was, node1 heard nothing of it.
     assert bench.cluster.processes_with(COOKIE) == {"node1": [f"{sys.executable} worker.py"]}
-    bench.cluster.hosts[1].heal()
+    bench.cluster.mend()
     assert bench.run("stop", "--kill").code == 0
     assert eventually(lambda: nothing_lives(bench.cluster))
 
@@ -122,7 +124,7 @@ def test_a_closed_terminal_leaves_the_training_running(bench: Bench) -> None:
     job.press(signal.SIGHUP)
     done = job.wait(60)
     assert done.code == 0
-    assert done.end["reason"] == "left running"
+    assert done.end["reason"] == "detached"
     assert all("sleep 1007" in strangers(host) for host in bench.cluster.hosts)
     stopped = bench.run("stop", "--json")
     assert stopped.code == 0, stopped

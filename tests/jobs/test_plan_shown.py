@@ -57,7 +57,7 @@ class TestDryRun:
         assert "A='b c' " in done.out
         assert "MY_TOKEN='***'" in done.out
         assert "abc123" not in done.out + done.err
-        assert f"{sys.executable} -m torch.distributed.run --nnodes=3 --nproc-per-node=2 --node-rank=1 " in done.out
+        assert f"{sys.executable} -m torch.distributed.run --nnodes=3 --node-rank=1 --rdzv-backend=static " in done.out
         assert done.out.count("worker.py --lr '$(x)'\n") == 3
         assert bench.runs_here() == []
         assert [run_directories(host) for host in bench.cluster.hosts] == [[], [], []]

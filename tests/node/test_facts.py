@@ -33,13 +33,18 @@ def test_the_answer_has_the_fields_of_the_model(node: Client) -> None:
 
 
 def test_it_beats_while_it_looks_for_long(env: dict[str, str], tmp_path: Path) -> None:
-    program(tmp_path / "nvidia-smi", "#!/bin/sh\nsleep 3; echo '0, H200, GPU-1, 143771, 570.1'\n")
+    program(
+        tmp_path / "nvidia-smi",
+        "#!/bin/sh\ncase $* in *apps*) exit ;; esac; sleep 3; echo '0, H200, GPU-1, 143771, 570.1, 0'\n",
+    )
     with connected(OLDEST, {**env, "PATH": f"{tmp_path}:{env['PATH']}"}) as node:
         number = node.send("facts", python="")
         node.event("beat")
         assert node.call("clock")["time"] > 0
         assert number not in node.answers
-        assert node.answer(number)["gpus"] == [{"index": 0, "name": "H200", "uuid": "GPU-1", "memory": 143771}]
+        assert node.answer(number)["gpus"] == [
+            {"index": 0, "name": "H200", "uuid": "GPU-1", "memory": 143771, "used": 0}
+        ]
 
 
 def test_misleading_variables_of_the_login_environment_are_named(env: dict[str, str]) -> None:
@@ -100,13 +105,14 @@ class TestGpus:
         monkeypatch.setattr(gpus, "PROC_GPUS", tmp_path / "proc")
 
     def test_nvidia_smi_on_path_is_asked(self, tmp_path: Path) -> None:
-        lines = "echo '0, NVIDIA H200, GPU-aa, 143771, 570.124.06'; echo '1, NVIDIA A, GPU-bb, [N/A], 570.124.06'\n"
+        rows = ("0, NVIDIA H200, GPU-aa, 143771, 570.124.06, 4", "1, NVIDIA A, GPU-bb, [N/A], 570.124.06, [N/A]")
+        lines = "".join(f"echo '{row}'\n" for row in rows)
         program(tmp_path / "nvidia-smi", self.SMI + lines)
         found = gpus.find()
         assert found.driver == "570.124.06"
         assert found.gpus == [
-            {"index": 0, "name": "NVIDIA H200", "uuid": "GPU-aa", "memory": 143771},
-            {"index": 1, "name": "NVIDIA A", "uuid": "GPU-bb", "memory": None},
+            {"index": 0, "name": "NVIDIA H200", "uuid": "GPU-aa", "memory": 143771, "used": 4},
+            {"index": 1, "name": "NVIDIA A", "uuid": "GPU-bb", "memory": None, "used": None},
         ]
 
     def test_no_devices_is_no_gpu(self, tmp_path: Path) -> None:

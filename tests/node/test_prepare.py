@@ -119,6 +119,11 @@ def test_everything_that_is_missing_is_a_refusal_with_its_mending_and_leaves_not
             {"workdir": "/etc/passwd"},
             {"workdir": "~/x"},
         ],
+        "no_checkpoint_dir": [
+            {"checkpoint_dir": "/etc/passwd"},
+            {"checkpoint_dir": "/etc/passwd/x"},
+            {"checkpoint_dir": "relative"},
+        ],
         "no_script": [{"code": sha256, "script": "missing.py"}, {"workdir": str(tmp_path), "script": "missing.py"}],
         "no_code": [{"code": "1" * 64}],
         "no_python": [

@@ -39,6 +39,20 @@ def test_values_arrive_byte_for_byte_and_what_is_unset_is_gone(node: Client) -> 
     assert (environment["NCCLRUN_RUN_ID"], environment["NCCLRUN_NODE_RANK"]) == ("r", "0")
 
 
+def test_the_name_of_a_run_of_several_attempts_is_what_its_workers_are_told(node: Client) -> None:
+    environment = shown(node, env={"NCCLRUN_RUN_ID": "name"})[1]
+    assert (environment["NCCLRUN_RUN_ID"], environment["NCCLRUN_COOKIE"]) == ("name", f"r/0/{TOKEN}")
+
+
+def test_a_directory_for_checkpoints_is_made_and_named_to_the_workers(node: Client, home: Path) -> None:
+    node.prepare("r", checkpoint_dir="~/new/dir")
+    node.start("r", [sys.executable, "-c", SHOW], env={"NCCLRUN_CHECKPOINT_DIR": "~/new/dir"})
+    node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+    assert node.end()["reason"] == "finished"
+    assert json.loads(node.logs()["0.out"])[1]["NCCLRUN_CHECKPOINT_DIR"] == str(home / "new/dir")
+    assert (home / "new/dir").is_dir()
+
+
 def test_the_environment_is_in_no_file(node: Client, runs: Path) -> None:
     shown(node, env={"SECRET": "hunter2-in-no-file"})
     files = [path for path in runs.rglob("*") if path.is_file() and path.name != "0.out.log"]

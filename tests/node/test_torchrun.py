@@ -31,7 +31,7 @@ ENDS = [
 ]
 
 
-def launch(node: Client, program: str, nproc: int = 2, restarts: int = 0) -> dict[str, Any]:
+def launch(node: Client, program: str, nproc: int = 2, restarts: int = 0, **more: Any) -> dict[str, Any]:
     """A run of torchrun whose workers are `program`; ``rank`` is a variable there."""
     prepared = node.prepare("r", launcher="torchrun", nproc=nproc, python=sys.executable)
     head = "import os, sys, time\nrank = int(os.environ['RANK'])\n"
@@ -49,7 +49,7 @@ def launch(node: Client, program: str, nproc: int = 2, restarts: int = 0) -> dic
     ]
     argv = [*own, sys.executable, "-u", "train.py", "@RUN@/stays", "two words"]
     process: dict[str, Any] = {"argv": argv, "local_rank": None, "env": {}, "expand": len(own)}
-    node.start("r", processes=[process], env={"OMP_NUM_THREADS": "1"}, grace=30.0, restarts=restarts)
+    node.start("r", processes=[process], env={"OMP_NUM_THREADS": "1"}, grace=30.0, restarts=restarts, **more)
     node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
     return prepared
 
@@ -146,9 +146,10 @@ def test_without_pidfds_an_end_is_read_by_polling(monkeypatch: pytest.MonkeyPatc
         if child == 0:
             os._exit(7)
         fd = os.open(tmp_path / "ranks", os.O_WRONLY)
-        os.write(fd, b"3 %d \n" % child)
+        os.write(fd, b"3 %d 11 \n" % child)
         os.close(fd)
         watch.hear()
+        assert watch.first_rank == 8
         while watch.polling:
             watch.poll()
         assert ranks.outcome(watch.latest[3].status) == {"code": 7, "signal": None}
@@ -165,7 +166,7 @@ def test_a_sibling_that_ends_right_behind_the_failure_was_stopped(tmp_path: Path
         watch = ranks.Watch(selector, tmp_path / "ranks", lambda: bool(stopping))
         workers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
         with (tmp_path / "ranks").open("w") as fifo:
-            fifo.write("".join(f"{rank} {worker.pid} \n" for rank, worker in enumerate(workers)))
+            fifo.write("".join(f"{rank} {worker.pid} {rank} \n" for rank, worker in enumerate(workers)))
         watch.hear()
         for worker in workers:
             worker.kill()

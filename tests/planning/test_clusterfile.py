@@ -19,7 +19,7 @@ ssh:      {user: ubuntu, port: 22, identity_file: ~/.ssh/id_ed25519, gateway: me
 network:  {interface: auto, subnet: 10.0.0.0/24, family: auto}
 nccl:     {deliver: env, env: {NCCL_DEBUG: WARN, NCCL_IB_DISABLE: 1}}
 launch:   {nproc_per_node: auto, master_port: auto, python: /opt/env/bin/python, workdir: /data/job, rendezvous: static,
-           max_restarts: 0, grace: 30, env: {OMP_NUM_THREADS: 8}, forward_env: [WANDB_API_KEY]}
+           max_restarts: 0, grace: 30, lease: 30, env: {OMP_NUM_THREADS: 8}, forward_env: [WANDB_API_KEY]}
 nodes:
   - host: gpu1                       # the first node is the master
   - {host: 10.0.0.7, name: b, user: root, port: 2222, interface: enp7s0, address: 10.77.0.3, nproc_per_node: 2,

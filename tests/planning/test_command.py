@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
+from ncclrun.model.cluster import Launch
 from ncclrun.model.job import JobSpec
 from ncclrun.planning.command import RUN, WORKER, torchrun_command, worker_command
 
 HOSTILE = ("--", "-h", "--nproc-per-node=9", "a b", "$(id)", "", "'", "\n", "@RUN@/x", "@WORKER@", "--no-python", "é")
 
 
-def torchrun(job: JobSpec, *, master_addr: str = "10.0.0.1") -> tuple[str, ...]:
+def torchrun(
+    job: JobSpec, *, master_addr: str = "10.0.0.1", node_rank: int = 1, rendezvous: Literal["static", "c10d"] = "static"
+) -> tuple[str, ...]:
     return torchrun_command(
         job,
         "/opt/env/bin/python",
         run_id="r1",
         nnodes=3,
         nproc=2,
-        node_rank=1,
+        node_rank=node_rank,
         master_addr=master_addr,
         master_port="29500",
         local_addr="10.0.0.2",
-        max_restarts=4,
+        launch=Launch(max_restarts=4, rendezvous=rendezvous),
     )
 
 
@@ -66,3 +71,23 @@ class TestTorchrun:
         assert command == "/bin/sh"
         assert command_args == [WORKER, "/opt/env/bin/python", "-u", "train.py", *HOSTILE]
         assert args.log_dir == f"{RUN}/torch"
+
+    @pytest.mark.torch
+    @pytest.mark.filterwarnings("ignore")  # torch's own, at import
+    @pytest.mark.parametrize(("node_rank", "is_host"), [(0, True), (2, False)])
+    def test_torch_reads_an_elastic_rendezvous_as_it_is_meant(self, node_rank: int, is_host: bool) -> None:
+        run = pytest.importorskip("torch.distributed.run")
+        job = JobSpec("script", "t.py", min_nodes=2)
+        argv = torchrun(job, master_addr="fd00::1", node_rank=node_rank, rendezvous="c10d")
+        config, _, _ = run.config_from_args(run.parse_args(list(argv[3:])))
+        assert (config.min_nodes, config.max_nodes, config.local_addr) == (2, 3, "10.0.0.2")
+        assert (config.rdzv_backend, config.rdzv_endpoint) == ("c10d", "[fd00::1]:29500")
+        api = pytest.importorskip("torch.distributed.elastic.rendezvous.api")
+        backend = pytest.importorskip("torch.distributed.elastic.rendezvous.c10d_rendezvous_backend")
+        given = api.RendezvousParameters("c10d", config.rdzv_endpoint, "r1", 2, 3, **config.rdzv_configs)
+        assert given.get_as_bool("is_host") is is_host
+        host, port = backend.parse_rendezvous_endpoint(given.endpoint, default_port=1)
+        assert (host, port) == ("fd00::1", 29500)
+
+    def test_without_a_least_number_an_elastic_run_waits_for_all_nodes(self) -> None:
+        assert "--nnodes=3:3" in torchrun(JobSpec("script", "t.py"), rendezvous="c10d")

@@ -74,6 +74,11 @@ class TestLayers:
         assert "OMP_NUM_THREADS" not in names[1]
         assert "OMP_NUM_THREADS" not in [v.name for v in default_variables("exec", 2)]
 
+    def test_restarts_by_c10d_have_a_store_each(self) -> None:
+        own = Variable("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "default")
+        assert own in default_variables("torchrun", 1, "c10d")
+        assert own not in default_variables("torchrun", 1)
+
     def test_names_come_sorted_and_once(self) -> None:
         found = node_environment(node("a", env={"Z": "", "A": ""}), Nccl(env={"Z": "1"}), V4, forwarded={}, options={})
         names = [v.name for v in found]

@@ -99,7 +99,8 @@ class TestOverrides:
             "{host: a, user: u, port: 1, identity_file: i, gateway: g, host_keys: accept-new, known_hosts: k,"
             " connect_timeout: 2.5, config: c, forward_agent: true,"
             " interface: e, subnet: 10.0.0.0/8, family: ipv4, nproc_per_node: 3, master_port: 4,"
-            " python: p, workdir: /w, rendezvous: c10d, max_restarts: 5, grace: 6, env: {A: b}, forward_env: [F]}"
+            " python: p, workdir: /w, rendezvous: c10d, max_restarts: 5, grace: 6, lease: 7, checkpoint_dir: /c,"
+            " env: {A: b}, forward_env: [F]}"
         )
         assert node.ssh.model_dump() == {
             "user": "u",
@@ -120,7 +121,9 @@ class TestOverrides:
             "workdir": "/w",
             "rendezvous": "c10d",
             "max_restarts": 5,
+            "checkpoint_dir": "/c",
             "grace": 6,
+            "lease": 7,
             "env": {"A": "b"},
             "forward_env": ("F",),
         }

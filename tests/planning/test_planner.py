@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import UsageError
 from ncclrun.model.facts import NodeFacts, PythonFacts
-from ncclrun.model.job import JobSpec
+from ncclrun.model.job import Attempt, JobSpec
 from ncclrun.model.plan import Endpoint, LaunchPlan
 from ncclrun.planning.planner import (
     make_plan,
@@ -47,6 +48,17 @@ class TestRanks:
         assert [list(n.ranks) for n in made.nodes] == [[0, 1], [2], [3, 4, 5]]
         assert made.world_size == 6
         assert [n.node_rank for n in made.nodes] == [0, 1, 2]
+
+    def test_of_c10d_in_the_order_of_the_addresses_as_text(self) -> None:
+        nodes = [node(f"n{i}", nproc_per_node=1 + i % 2, rendezvous="c10d") for i in range(10)]
+        made = plan(nodes)
+        assert made.nodes[9].endpoint.address == "10.0.0.10"
+        # 10.0.0.1, 10.0.0.10, 10.0.0.2, …
+        assert list(made.nodes[0].ranks) == [0]
+        assert list(made.nodes[9].ranks) == [1, 2]
+        assert list(made.nodes[1].ranks) == [3, 4]
+        assert sorted(rank for n in made.nodes for rank in n.ranks) == list(range(15))
+        assert made.world_size == 15
 
     def test_auto_is_the_gpus_found_else_one(self) -> None:
         made = plan([node("a"), node("b")], machines=[facts("a", gpus=8), facts("b")])
@@ -89,6 +101,29 @@ class TestOptions:
         assert all(v.origin == "--env" for n in made.nodes for v in n.environment if v.name == "A")
 
 
+class TestAttempt:
+    """What the script is told of its place in the life of the run."""
+
+    def told(self, job: JobSpec, **launch: Any) -> dict[str, str]:
+        (made,) = plan([node("a", **launch)], job).nodes
+        return {v.name: v.value for v in made.environment if v.name.startswith("NCCLRUN_")}
+
+    def test_without_retries_it_is_the_first(self) -> None:
+        assert self.told(SCRIPT) == {"NCCLRUN_ATTEMPT": "1"}
+
+    def test_a_later_one_knows_the_runs_name_and_where_its_checkpoints_are(self) -> None:
+        job = replace(SCRIPT, run_id="r1.3", attempt=Attempt("r1", 3))
+        assert self.told(job, checkpoint_dir="/data/ckpt") == {
+            "NCCLRUN_ATTEMPT": "3",
+            "NCCLRUN_RUN_ID": "r1",
+            "NCCLRUN_CHECKPOINT_DIR": "/data/ckpt",
+        }
+
+    def test_the_option_goes_over_the_file(self) -> None:
+        told = self.told(replace(SCRIPT, checkpoint_dir="~/here"), checkpoint_dir="/data/ckpt")
+        assert told["NCCLRUN_CHECKPOINT_DIR"] == "~/here"
+
+
 class TestPort:
     """master_port."""
 
@@ -114,10 +149,6 @@ class TestUnsupported:
         with pytest.raises(UsageError, match=r"nccl\.deliver: file .* launch\.env sets that too"):
             refuse_unsupported(cluster(node("a", env=named), deliver="file"), SCRIPT)
         refuse_unsupported(cluster(node("a", env=named), deliver="env"), SCRIPT)
-
-    def test_another_rendezvous(self) -> None:
-        with pytest.raises(UsageError, match="c10d is not there yet"):
-            refuse_unsupported(cluster(node("a"), node("b", rendezvous="c10d")), SCRIPT)
 
     def test_restarts_without_torchrun(self) -> None:
         with pytest.raises(UsageError, match="max_restarts is torchrun's"):
