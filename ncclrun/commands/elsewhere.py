@@ -77,12 +77,15 @@ def find_runs(cluster: ClusterSpec, transport: Transport, control: Control) -> l
 
 
 def find_one(cluster: ClusterSpec, transport: Transport, control: Control, run_id: str | None) -> FoundRun:
-    """The named run, else the newest that goes on, else the newest; raises UsageError with what there is."""
+    """The named run, else the newest that goes on, else the newest; raises UsageError with what there is.
+
+    The name of a run of several attempts means the last one; ``<name>.1`` is the first.
+    """
     found = find_runs(cluster, transport, control)
     if run_id is None and found:
         return next((run for run in found if run.going), found[0])
     for run in found:
-        if run.run_id == run_id:
+        if run_id is not None and run_id in names_of(run.run_id):
             return run
     if run_id is None:
         raise UsageError(f"no run of yours is on the nodes of {cluster.source}", fix="ncclrun launch CLUSTER SCRIPT")
@@ -90,6 +93,14 @@ def find_one(cluster: ClusterSpec, transport: Transport, control: Control, run_i
         f"no run {run_id!r} is on the nodes of {cluster.source}",
         fix=near(run_id, [run.run_id for run in reversed(found)]),
     )
+
+
+def names_of(run_id: str) -> tuple[str, ...]:
+    """What a run may be called by: ``a.2`` is the second attempt of ``a``, and ``a`` may be its own first."""
+    name, dot, number = run_id.rpartition(".")
+    if dot and number.isdigit():
+        return run_id, name
+    return run_id, f"{run_id}.1"
 
 
 def by_run(parts: Sequence[Part]) -> dict[str, list[Part]]:

@@ -163,6 +163,13 @@ class TestFromElsewhere:
             find_one(CLUSTER, found, Control(), "never")
         assert refused.value.fix == "the last ones: going, new"
 
+    def test_the_name_of_a_run_of_several_attempts_means_the_last_one(self) -> None:
+        now = time.time()
+        attempts = [part("r", 0, prepared_at=now - 9), part("r.2", 0, prepared_at=now - 5)]
+        found = FakeTransport({"a": fake(*attempts, part("r2", 0, prepared_at=now)), "b": fake(), "c": fake()})
+        named = {name: find_one(CLUSTER, found, Control(), name).run_id for name in ("r", "r.1", "r.2")}
+        assert named == {"r": "r.2", "r.1": "r", "r.2": "r.2"}
+
     def test_where_no_node_answers_nothing_is_said_of_runs(self) -> None:
         with pytest.raises(NcclrunError, match=r"no node of lab\.yaml answers"):
             find_runs(CLUSTER, FakeTransport(dict.fromkeys("abc", DEAD)), Control())
