@@ -107,7 +107,7 @@ class Launch(Section):
     """Directory on the nodes that the script finds as NCCLRUN_CHECKPOINT_DIR; made where it is missing."""
     grace: Seconds = 30
     """Seconds between SIGTERM and SIGKILL when the run is stopped."""
-    lease: Lease = 30
+    lease: Lease = 15
     """Seconds that a node may be silent on the run's network, while no ncclrun is there either, until the others stop
     by themselves; at least 3. 0: without an ncclrun that follows the run no node knows of the others."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
