@@ -220,8 +220,9 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
         raise Refusal("bad_request", f"how must be term or kill, not {how!r}")
     lives = run.end() is None and run.state() is not None
     owner = run.supervisor()
-    if owner is not None and owner.state in "Tt":
-        processes.send(owner, signal.SIGCONT)  # somebody's SIGSTOP: it would hear nothing
+    if owner is not None:
+        # Somebody's SIGSTOP, also one that is only on its way: it would hear nothing.
+        processes.send(owner, signal.SIGCONT)
     asked = lives and owner is not None and _order(run, {"how": how, "grace": grace})
     if lives and not asked:
         server.settle(run)
