@@ -60,6 +60,8 @@ class Member:
     rebooted: bool = False
     refused: str | None = None
     """Why it never started."""
+    unreached: bool = False
+    """It never started because the request to was lost with the link."""
     not_started: str = ""
     """The node's words for that, until it has confirmed that nothing can start there any more."""
     no_way: str = ""
@@ -95,6 +97,7 @@ class Member:
             lost_at=self.lost_at,
             rebooted=self.rebooted,
             refused=self.refused,
+            unreached=self.unreached,
         )
 
 
@@ -267,7 +270,7 @@ class Follower:
         elif do == "discard" and error is not None:
             yield from self._ask_to_follow(member)  # it came after all
         elif do == "discard":
-            member.refused = member.not_started
+            member.refused, member.unreached = member.not_started, True
             yield self._enter(member, "ended", member.not_started)
             yield from self.stop_all(f"{member.node.name} never started", "term")
 
