@@ -200,7 +200,7 @@ class Follower:
         elif do == "discard" and error is not None:
             yield from self._ask_to_follow(member)  # it came after all
         elif do == "discard":
-            member.refused = member.not_started
+            member.refused, member.unreached = member.not_started, True
             yield self._enter(member, "ended", member.not_started)
             yield from self.stop_all(f"{member.node.name} never started", "term")
 

@@ -44,6 +44,8 @@ class Member:
     """Since the run was started there; it may have ended before."""
     refused: str | None = None
     """Why it never started."""
+    unreached: bool = False
+    """It never started because the request to was lost with the link."""
     not_started: str = ""
     """The node's words for that, until it has confirmed that nothing can start there any more."""
     no_way: str = ""
@@ -88,6 +90,7 @@ class Member:
             lost_at=self.lost_at,
             rebooted=self.rebooted,
             refused=self.refused,
+            unreached=self.unreached,
         )
 
 

@@ -9,7 +9,7 @@ from ncclrun.commands.confchange import Change, Told, Wanted, exit_code_of
 from ncclrun.commands.conffiles import Look, Order
 from ncclrun.commands.findings import Finding, findings_told, problem_of, with_against
 from ncclrun.commands.nodesettings import Settings, answer_told, ask_all, delivery_problems, values_of
-from ncclrun.commands.settling import told, variables_of, with_rdma
+from ncclrun.commands.settling import variables_of, whole
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.diagnosis.ncclsays import Asked, judge
 from ncclrun.diagnosis.ncclsays import problems as against_the_plan
@@ -50,11 +50,7 @@ class Push(Change):
                 exit_code_of(survey.failed), "nothing was changed: a node was lost while the network was looked at"
             )
         ones = survey.participants
-        drafts = [
-            variables_of(self._cluster, one, e, self._environ) for one, e in zip(ones, choice.endpoints, strict=True)
-        ]
-        endpoints, notes = with_rdma(ones, choice.endpoints, drafts)
-        yield from told(ones, endpoints, (*choice.notes, *notes))
+        endpoints = yield from whole(ones, choice, self._cluster, self._environ)
         self._endpoints = {one.node_rank: endpoint for one, endpoint in zip(ones, endpoints, strict=True)}
         self._versions = {one.node_rank: parse_version(one.facts.python.nccl) for one in ones}
         if refused := (yield from self._parted(ones)):

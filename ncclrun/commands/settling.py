@@ -56,15 +56,21 @@ def _values(facts: NodeFacts, environment: Sequence[Variable]) -> dict[str, str]
     return {name: one.value for name, one in effective(layers).items()}
 
 
+def whole(
+    ones: Sequence[Participant], choice: Choice, cluster: ClusterSpec, environ: Mapping[str, str]
+) -> Generator[Event, None, tuple[Endpoint, ...]]:
+    """The choice with its HCAs, as the cluster file has it whatever the job, and told. Raises as ``with_rdma``."""
+    variables = [variables_of(cluster, one, e, environ) for one, e in zip(ones, choice.endpoints, strict=True)]
+    endpoints, notes = with_rdma(ones, choice.endpoints, variables)
+    yield from told(ones, endpoints, (*choice.notes, *notes))
+    return endpoints
+
+
 def settle(
     survey: Survey, choice: Choice, cluster: ClusterSpec, environ: Mapping[str, str]
 ) -> Generator[Event, None, Settled]:
     """For commands without a job: the choice, told and confirmed with the variables that the cluster file gives."""
-    variables = [
-        variables_of(cluster, one, e, environ) for one, e in zip(survey.participants, choice.endpoints, strict=True)
-    ]
-    endpoints, notes = with_rdma(survey.participants, choice.endpoints, variables)
-    yield from told(survey.participants, endpoints, (*choice.notes, *notes))
+    endpoints = yield from whole(survey.participants, choice, cluster, environ)
     settings = [settings_for(cluster, one, e, environ) for one, e in zip(survey.participants, endpoints, strict=True)]
     findings = yield from Confirmation(survey, endpoints, settings, cluster.source).events()
     return Settled(endpoints=endpoints, findings=findings)

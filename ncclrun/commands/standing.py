@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ncclrun.commands.control import Control
 from ncclrun.commands.findings import problem_of
 from ncclrun.commands.nodesettings import Settings, ask_all, delivery_problems, values_of
-from ncclrun.commands.settling import settings_for, told, variables_of, with_rdma
+from ncclrun.commands.settling import settings_for, whole
 from ncclrun.commands.survey import Participant, Survey
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.settings import NodeValues
@@ -64,9 +64,7 @@ def _settings(
         # One node of several would take its loopback.
         if len(ones) > 1 or len(ones) == len(cluster.nodes):
             choice = yield from survey.choose()
-            variables = [variables_of(cluster, one, e, environ) for one, e in zip(ones, choice.endpoints, strict=True)]
-            endpoints, notes = with_rdma(ones, choice.endpoints, variables)
-            yield from told(ones, endpoints, (*choice.notes, *notes))
+            endpoints = yield from whole(ones, choice, cluster, environ)
     except PlanError as error:
         yield Warn(text=f"what the network choice would set is left out, for {error.message}", fix=error.fix)
     finally:

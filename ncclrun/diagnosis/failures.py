@@ -67,6 +67,8 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
     """The node's failures in no particular order; () when all went well, or when the node still runs."""
     if end.refused is not None:
         # It never ran, so nothing can have come before it.
+        if end.unreached:
+            return (_whole_node(end, Belief.LOST, -math.inf, "lost its link before the start", end.refused),)
         return (_whole_node(end, Belief.OWN, -math.inf, "refused to start", end.refused),)
     if end.record is None:
         if end.lost is None:

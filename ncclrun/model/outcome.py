@@ -34,6 +34,8 @@ class NodeEnd:
     """``lost`` because the host was booted anew: nothing of the run can live there."""
     refused: str | None = None
     """The node's message when it refused to start; nothing of the run ever lived there."""
+    unreached: bool = False
+    """``refused`` because the request to start was lost with the link: the node itself would have started."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

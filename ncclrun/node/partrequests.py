@@ -241,8 +241,9 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     _check_epoch(run, request)
     lives = run.end() is None and run.state() is not None
     owner = run.supervisor()
-    if owner is not None and owner.state in "Tt":
-        processes.send(owner, signal.SIGCONT)  # somebody's SIGSTOP: it would hear nothing
+    if owner is not None:
+        # Somebody's SIGSTOP, also one that is only on its way: it would hear nothing.
+        processes.send(owner, signal.SIGCONT)
     order = {"how": how, "grace": grace, "reason": str(request.get("reason") or "")}
     # Also to one whose run has ended here: on node 0 it stays for the others.
     asked = owner is not None and run.order(order)

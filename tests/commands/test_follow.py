@@ -113,7 +113,8 @@ def test_a_start_that_was_lost_on_its_way_finds_nothing_to_start_when_it_comes_l
     list(Follower("r", [alone], queue.SimpleQueue(), NoLogs(), Control(), never, token="t").events())
     assert session.asked == ["follow", "discard"]
     assert alone.refused == "follow is refused"
-    assert alone.ended("exec").refused is not None
+    ended = alone.ended("exec")
+    assert (ended.refused, ended.unreached) == ("follow is refused", True)
 
 
 def test_a_start_that_comes_while_it_is_taken_back_is_followed() -> None:

@@ -249,6 +249,13 @@ def test_a_node_that_refused_to_start_makes_3() -> None:
     assert (outcome.nodes[1].state, outcome.nodes[1].confirmed) == ("not started", True)
 
 
+def test_a_node_that_the_start_never_reached_makes_255() -> None:
+    others = node(0, rank(0, -15, stopped=True), reason="stopped")
+    outcome = first_failure([others, end(1, refused="not started", unreached=True)])
+    assert told(outcome) == (255, None, "lost its link before the start")
+    assert (outcome.reason, outcome.nodes[1].state, outcome.nodes[1].confirmed) == ("lost", "not started", True)
+
+
 @pytest.mark.parametrize(("numbers", "text"), [([0, 1, 2, 3, 6], "0-3,6"), ([5], "5"), ([2, 1], "1-2"), ([], "")])
 def test_ranges_are_short(numbers: list[int], text: str) -> None:
     assert ranges(numbers) == text
