@@ -1,0 +1,10 @@
+"""All faults of all families."""
+
+from __future__ import annotations
+
+from tests.faults import controllers, hosts, links, processes
+from tests.faults.fault import Fault
+
+FAULTS: tuple[Fault, ...] = tuple(
+    fault for family in (controllers, links, processes, hosts) for fault in family.fault.faults
+)

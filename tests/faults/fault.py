@@ -1,0 +1,84 @@
+"""What a fault is: what is done to a run, and what must be seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tests.faults.workload import Kind
+
+if TYPE_CHECKING:
+    from tests.faults.scene import Scene
+
+Controller = Literal["here", "dead"]
+Logs = Literal["whole", "beginning"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What must be seen at the end; a fault that training survives ends with code 0 and no cause."""
+
+    code: int | tuple[int, ...] = 0
+    """Exit code of ncclrun, or those that are right."""
+    how: str = ""
+    """Part of the cause's ``how``; "" when there must be no cause."""
+    on: Literal["target", "other", "any"] = "target"
+    """The node that the cause must name: the one that was hit, another, or either."""
+    rank: bool = False
+    """Whether the cause must name the rank that was hit."""
+    text: str = ""
+    """What must be found in all that ncclrun said (events as JSON, and stderr)."""
+    unconfirmed: bool = False
+    """Whether the node that was hit may be without an end: it is off, or can't be asked."""
+    logs: Logs = "whole"
+    """``beginning``: of the node that was hit only what came before it was."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong. ``inject`` does it to ``scene.target`` and returns when it is done."""
+
+    name: str
+    inject: Callable[[Scene], None]
+    seen: Seen
+    work: Kind = "light"
+    controller: Controller = "here"
+    """``dead``: ncclrun is killed before, and the nodes are on their own; ``attach`` is asked afterwards."""
+    before: bool = False
+    """It is there before the launch, which is to be refused; nothing may be started."""
+    goes_on: bool = False
+    """Training survives it: it must make further steps on all ranks, and is then told to end."""
+    targets: tuple[int, ...] = (0, 1, 2)
+    """Node ranks that it may hit; the tests hit the last, the soak any."""
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "-")
+
+
+class Catalogue:
+    """The faults of a family, in the order in which they are written down."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def __call__(
+        self,
+        name: str,
+        seen: Seen,
+        *,
+        work: Kind = "light",
+        controller: Controller = "here",
+        before: bool = False,
+        goes_on: bool = False,
+        targets: tuple[int, ...] = (0, 1, 2),
+    ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+        """Decorates the function that injects it."""
+
+        def enter(inject: Callable[[Scene], None]) -> Callable[[Scene], None]:
+            self.faults.append(
+                Fault(name, inject, seen, work, controller, before, goes_on, targets),
+            )
+            return inject
+
+        return enter

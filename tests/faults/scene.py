@@ -1,0 +1,199 @@
+"""A run that a fault hits: what is done to it, and what is known of it from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.host import Host
+from tests.faults.fault import Fault
+from tests.faults.workload import ORDERS, WRITTEN, script
+from tests.jobs.bench import COOKIE, Bench, Done, Running, eventually, make_empty, run_directories
+
+LEASE = 5
+GRACE = 1
+ENOUGH = 90.0
+"""Seconds, for what takes the lease, the grace and a little: the machine may be busy."""
+
+
+class Scene:
+    """One run on the bench's hosts, two ranks on the node that is hit and on every other.
+
+    ``target`` is the node_rank that is hit, ``rank`` the rank there that is (its second one).
+    """
+
+    nproc = 2
+
+    def __init__(self, bench: Bench, fault: Fault, target: int) -> None:
+        self.bench = bench
+        self.fault = fault
+        self.cluster = bench.cluster
+        self.hosts = bench.cluster.hosts
+        self.target = target
+        self.host: Host = self.hosts[target]
+        self.others = [host for host in self.hosts if host is not self.host]
+        self.rank = target * self.nproc + 1
+        self.ranks = range(len(self.hosts) * self.nproc)
+        self.options: list[str] = []
+        """Of the launch; a fault that is there before it may add some."""
+        self.env: dict[str, str] = {}
+        self.job: Running | None = None
+        self.done: Done | None = None
+        """What the command said that saw the end."""
+        self.hit_at = 0.0
+        """When the harm was done, on the monotonic clock."""
+        bench.yaml(launch={"lease": LEASE, "grace": GRACE})
+        for host in self.hosts:
+            make_empty(host)
+            for directory in (WRITTEN, ORDERS):
+                shutil.rmtree(host.path(directory), ignore_errors=True)
+
+    # --- the run
+
+    def start(self) -> None:
+        """Launches; returns when every rank has made its first steps and the supervisors hear each other."""
+        self.launch()
+        self.until(lambda: all(self.steps(rank) >= 2 for rank in self.ranks) and self.are_linked())
+        if self.fault.controller == "dead":
+            self.kill_controller()
+
+    def launch(self) -> Running:
+        """Only starts the command."""
+        self.bench.script(script(self.fault.work))
+        own = ["--json", "--nproc-per-node", str(self.nproc), *self.options, self.bench.file]
+        if self.fault.work == "light":
+            self.job = self.bench.start("launch", "--launcher", "exec", *own, sys.executable, "worker.py", env=self.env)
+        else:
+            self.job = self.bench.start("launch", *own, "worker.py", env=self.env)
+        return self.job
+
+    def until(self, true: Any, seconds: float = ENOUGH) -> None:
+        """Waits for what comes about while ncclrun runs, or without it where it was killed."""
+        if self.job is not None:
+            self.job.until(true, seconds)
+        else:
+            assert eventually(true, seconds), "it did not come about"
+
+    def attach(self) -> Running:
+        """A new controller takes the run up; what it says is what counts from here on."""
+        self.job = self.bench.start("attach", "--json")
+        return self.job
+
+    def kill_controller(self) -> None:
+        """SIGKILL to ncclrun; the run is on its own."""
+        assert self.job is not None
+        self.job.process.send_signal(signal.SIGKILL)
+        self.job.process.wait()
+        self.job = None
+
+    def finish(self) -> None:
+        """Tells every rank to end with 0."""
+        for rank in self.ranks:
+            self.order(rank, "sys.exit(0)")
+
+    # --- harm
+
+    def hit(self) -> None:
+        """Now: the times that are measured count from here. Without it, they count from the call of ``inject``."""
+        self.hit_at = time.monotonic()
+
+    def order(self, rank: int, python: str) -> None:
+        """Has a rank run some Python at its next step; ``sys, os, signal, subprocess, time`` are imported there."""
+        host = self.host_of(rank)
+        part = host.write(f"{ORDERS}/{rank}.part", python)
+        part.rename(part.with_name(str(rank)))
+
+    def signal(self, pids: list[int], number: signal.Signals) -> None:
+        """Sends it to each, by ids as seen from here; who has ended meanwhile is left out."""
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+    # --- what is seen from outside
+
+    def host_of(self, rank: int) -> Host:
+        """Where it runs."""
+        return self.hosts[rank // self.nproc]
+
+    def steps(self, rank: int) -> int:
+        """How many lines the rank has written on its host."""
+        return self.written(rank).count(b"\n")
+
+    def written(self, rank: int) -> bytes:
+        """All that the rank printed, as kept on its host (which must be on)."""
+        file = self.host_of(rank).path(f"{WRITTEN}/{rank}.out")
+        return file.read_bytes() if file.exists() else b""
+
+    def all_make_steps(self, more: int = 5) -> None:
+        """Returns when every rank has made so many more steps."""
+        before = {rank: self.steps(rank) for rank in self.ranks}
+        self.until(lambda: all(self.steps(rank) >= before[rank] + more for rank in self.ranks))
+
+    def part(self, host: Host) -> Path:
+        """The run's directory on that host."""
+        (part,) = run_directories(host)
+        return part
+
+    def record(self, host: Host) -> dict[str, Any] | None:
+        """The end as that host has written it; None where it has not."""
+        parts = run_directories(host)
+        if len(parts) != 1 or not (parts[0] / "exit.json").exists():
+            return None
+        record: dict[str, Any] = json.loads((parts[0] / "exit.json").read_text())
+        return record
+
+    def alive(self, host: Host) -> list[int]:
+        """All processes of the run on that host, by the cookie; none where it is off."""
+        return [process.pid for process in host.processes_with(COOKIE)]
+
+    def worker(self, rank: int) -> int:
+        """Its process id as seen from here."""
+        found = [
+            process.pid
+            for process in self.host_of(rank).processes_with(f"\0RANK={rank}\0")
+            if "worker.py" in process.command and "torch.distributed.run" not in process.command
+        ]
+        assert len(found) == 1, found
+        return found[0]
+
+    def torchrun(self, host: Host) -> int:
+        """The launcher's process id there."""
+        (pid,) = [process.pid for process in host.processes() if "torch.distributed.run" in process.command]
+        return pid
+
+    def supervisor(self, host: Host) -> int:
+        """The process that has the run's control FIFO open."""
+        control = (self.part(host) / "control").stat().st_ino
+        for process in host.processes():
+            for fd in Path(f"/proc/{process.pid}/fd").iterdir():
+                if fd.exists() and fd.stat().st_ino == control:
+                    return process.pid
+        raise AssertionError(f"{host.name} has no supervisor")
+
+    def are_linked(self) -> bool:
+        """Whether node 0's supervisor hears all others."""
+        parts = run_directories(self.hosts[0])
+        if len(parts) != 1 or not (parts[0] / "peers.json").exists():
+            return False
+        heard = json.loads((parts[0] / "peers.json").read_text())
+        return set(heard) >= {str(node_rank) for node_rank in range(1, len(self.hosts))}
+
+    def said(self) -> str:
+        """All that the command has said until now."""
+        assert self.job is not None
+        so_far = self.job.so_far()
+        return so_far.out + so_far.err
+
+    def log_here(self, rank: int) -> bytes:
+        """A rank's stdout as it lies beside the controller."""
+        (run,) = self.bench.runs_here()
+        file = run / "logs" / f"rank{rank}.out"
+        return file.read_bytes() if file.exists() else b""

@@ -1,0 +1,170 @@
+"""Makes a fault and checks what must hold after each: nothing lives, ends are told, logs are whole, the cause is it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass
+
+from tests.faults.fault import Fault
+from tests.faults.scene import ENOUGH, Scene
+from tests.jobs.bench import Bench, Done, Event, make_empty, run_directories, unfinished
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds from the harm; None where training went on, or nothing was started."""
+
+    noticed: float | None = None
+    """Until the first other host, or ncclrun, showed that it knows."""
+    clean: float | None = None
+    """Until no process of the run was left on any host that is on."""
+
+
+def survive(bench: Bench, fault: Fault, target: int) -> Times:
+    """Raises AssertionError where something that must hold does not."""
+    scene = Scene(bench, fault, target)
+    try:
+        if fault.before:
+            _refused(scene)
+            return Times()
+        scene.start()
+        scene.hit()
+        fault.inject(scene)
+        if fault.goes_on:
+            scene.all_make_steps()
+            scene.finish()
+            times = Times()
+            _until_nothing_lives(scene)
+        else:
+            times = _wait(scene)
+        done = _end(scene)
+        _ends_are_told(scene, done)
+        _logs_are_whole(scene, done)
+        _cause_is_it(scene, done)
+        return times
+    finally:
+        _mend(scene)
+
+
+def _refused(scene: Scene) -> None:
+    """A fault that is there before the launch: the launch is refused and has left nothing."""
+    scene.hit()
+    scene.fault.inject(scene)
+    done = (scene.job or scene.launch()).wait()
+    _has_code(scene, done)
+    assert scene.fault.seen.text in done.out + done.err, done
+    assert not done.of("log"), done
+    _until_nothing_lives(scene)
+    assert {host.name: run_directories(host) for host in scene.hosts if host.pid} == {
+        host.name: [] for host in scene.hosts if host.pid
+    }
+    assert scene.bench.runs_here() == []
+
+
+def _wait(scene: Scene) -> Times:
+    """Looks on until nothing of the run lives, and notes when it was noticed."""
+    noticed = None
+    deadline = time.monotonic() + ENOUGH
+    while True:
+        now = time.monotonic()
+        if noticed is None and _is_noticed(scene):
+            noticed = now - scene.hit_at
+        if not any(scene.alive(host) for host in scene.hosts):
+            return Times(now - scene.hit_at if noticed is None else noticed, now - scene.hit_at)
+        assert now < deadline, {host.name: [p.command for p in host.processes()] for host in scene.hosts}
+        time.sleep(0.05)
+
+
+def _is_noticed(scene: Scene) -> bool:
+    if scene.job is not None and (scene.job.events("stopping") or scene.job.events("end")):
+        return True
+    return any(scene.record(host) is not None for host in scene.others if host.pid)
+
+
+def _until_nothing_lives(scene: Scene) -> None:
+    deadline = time.monotonic() + ENOUGH
+    while left := {host.name: scene.alive(host) for host in scene.hosts if scene.alive(host)}:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def _end(scene: Scene) -> Done:
+    """The end as ncclrun tells it; where it was killed, and nothing else is to be seen, a new one tells it."""
+    if scene.job is None:
+        if not scene.fault.seen.unconfirmed:
+            _power_on(scene)
+        scene.attach()
+    assert scene.job is not None
+    done = scene.job.wait()
+    scene.done = done
+    return done
+
+
+def _ends_are_told(scene: Scene, done: Done) -> None:
+    """Each node has an end of its own, or is told to be unconfirmed, and only the one that was hit may be."""
+    rows: list[Event] = done.end["nodes"]
+    assert len(rows) == len(scene.hosts), done
+    for row, host in zip(rows, scene.hosts, strict=True):
+        if not row["confirmed"]:
+            assert scene.fault.seen.unconfirmed, row
+            assert host is scene.host, row
+        else:
+            assert row["state"] in ("rebooted", "not started") or scene.record(host) is not None, row
+
+
+def _logs_are_whole(scene: Scene, done: Done) -> None:
+    """What lies beside the controller is what the ranks printed, byte for byte.
+
+    A rank may be killed between keeping a line and printing it. Of a node that was hit hard, what came before counts.
+    """
+    _power_on(scene)
+    for rank in scene.ranks:
+        kept, here = scene.written(rank), scene.log_here(rank)
+        assert kept.startswith(here), (rank, kept[-300:], here[-300:])
+        missing = kept[len(here) :]
+        if scene.fault.seen.logs == "whole" or scene.host_of(rank) is not scene.host:
+            assert missing.count(b"\n") <= 1, (rank, missing, done)
+        else:
+            assert here, rank
+
+
+def _cause_is_it(scene: Scene, done: Done) -> None:
+    """The one cause is what was done."""
+    seen = scene.fault.seen
+    _has_code(scene, done)
+    assert seen.text in done.out + done.err, done
+    cause = done.end["cause"]
+    if not seen.how:
+        assert cause is None, cause
+        return
+    assert cause is not None, done
+    assert seen.how in cause["how"], cause
+    if seen.on != "any":
+        assert (cause["node_rank"] == scene.target) == (seen.on == "target"), cause
+    if seen.rank:
+        assert cause["rank"] == scene.rank, cause
+
+
+def _has_code(scene: Scene, done: Done) -> None:
+    codes = scene.fault.seen.code
+    assert done.code in ((codes,) if isinstance(codes, int) else codes), done
+    assert done.code == done.end["exit_code"], done
+
+
+def _power_on(scene: Scene) -> None:
+    """Hosts that are off come back and cables are whole, as an administrator would see to it."""
+    for host in scene.hosts:
+        if host.pid is None:
+            host.reboot()
+        host.heal()
+
+
+def _mend(scene: Scene) -> None:
+    """Leaves the cluster as it was found."""
+    scene.bench.close()
+    _power_on(scene)
+    for host in scene.hosts:
+        scene.signal([process.pid for process in host.processes()], signal.SIGCONT)
+        make_empty(host)
+        assert unfinished(host) == []
