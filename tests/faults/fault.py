@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from tests.faults.scene import Scene
 
 Controller = Literal["here", "dead"]
-Logs = Literal["whole", "beginning"]
+Logs = Literal["whole", "beginning", "counted"]
+Harm = Callable[["Scene"], None]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Seen:
     unconfirmed: bool = False
     """Whether the node that was hit may be without an end: it is off, or can't be asked."""
     logs: Logs = "whole"
-    """``beginning``: of the node that was hit only what came before it was."""
+    """``beginning``: of the node that was hit only what came before it was; ``counted``: what is missing of its ranks is
+    as much as its end says that it lost."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Fault:
     """One thing that goes wrong. ``inject`` does it to ``scene.target`` and returns when it is done."""
 
     name: str
-    inject: Callable[[Scene], None]
+    inject: Harm
     seen: Seen
     work: Kind = "light"
     controller: Controller = "here"
@@ -51,6 +53,8 @@ class Fault:
     """Training survives it: it must make further steps on all ranks, and is then told to end."""
     targets: tuple[int, ...] = (0, 1, 2)
     """Node ranks that it may hit; the tests hit the last, the soak any."""
+    setting: Harm | None = None
+    """What there is already when the launch is typed: a small disk, say."""
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
@@ -72,13 +76,12 @@ class Catalogue:
         before: bool = False,
         goes_on: bool = False,
         targets: tuple[int, ...] = (0, 1, 2),
-    ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+        setting: Harm | None = None,
+    ) -> Callable[[Harm], Harm]:
         """Decorates the function that injects it."""
 
-        def enter(inject: Callable[[Scene], None]) -> Callable[[Scene], None]:
-            self.faults.append(
-                Fault(name, inject, seen, work, controller, before, goes_on, targets),
-            )
+        def enter(inject: Harm) -> Harm:
+            self.faults.append(Fault(name, inject, seen, work, controller, before, goes_on, targets, setting))
             return inject
 
         return enter

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +49,27 @@ class Scene:
         """What the command said that saw the end."""
         self.hit_at = 0.0
         """When the harm was done, on the monotonic clock."""
-        bench.yaml(launch={"lease": LEASE, "grace": GRACE})
+        self.linked = True
+        """Whether the supervisors are to hear each other before the harm is done."""
+        self.afterwards = ExitStack()
+        """Callbacks that take back what was done to the hosts."""
+        self.yaml()
         for host in self.hosts:
             make_empty(host)
             for directory in (WRITTEN, ORDERS):
                 shutil.rmtree(host.path(directory), ignore_errors=True)
+
+    def yaml(self, **extra: Any) -> None:
+        """Writes the cluster file anew, with short times; ``extra`` as in ``cluster_yaml``."""
+        self.bench.yaml(**{**extra, "launch": {"lease": LEASE, "grace": GRACE, **extra.get("launch", {})}})
 
     # --- the run
 
     def start(self) -> None:
         """Launches; returns when every rank has made its first steps and the supervisors hear each other."""
         self.launch()
-        self.until(lambda: all(self.steps(rank) >= 2 for rank in self.ranks) and self.are_linked())
+        self.until(lambda: all(self.steps(rank) >= 2 for rank in self.ranks))
+        self.until(lambda: self.are_linked() or not self.linked)
         if self.fault.controller == "dead":
             self.kill_controller()
 
@@ -108,6 +118,25 @@ class Scene:
         host = self.host_of(rank)
         part = host.write(f"{ORDERS}/{rank}.part", python)
         part.rename(part.with_name(str(rank)))
+
+    def shell(self, host: Host, text: str) -> None:
+        """Runs a line of shell as root of that host."""
+        host.exec(["/bin/sh", "-c", text], check=True)
+
+    def later(self, host: Host, text: str) -> None:
+        """Runs it when all is over, unless the host was started anew by then."""
+        boot = host.pid
+
+        def run() -> None:
+            if host.pid == boot:
+                self.shell(host, text)
+
+        self.afterwards.callback(run)
+
+    def mount(self, place: str, options: str) -> None:
+        """A disk of its own at ``place`` of the host that is hit."""
+        self.shell(self.host, f"mkdir -p {place} && mount -t tmpfs -o {options} fault {place}")
+        self.later(self.host, f"umount -l {place}")
 
     def signal(self, pids: list[int], number: signal.Signals) -> None:
         """Sends it to each, by ids as seen from here; who has ended meanwhile is left out."""

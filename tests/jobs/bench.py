@@ -26,6 +26,13 @@ COMMAND = (
 """The tree that the tests stand in, whatever is installed."""
 NODE_STATE = "/root/.local/state/ncclrun"
 COOKIE = "NCCLRUN_COOKIE="
+SMI = """#!/bin/sh
+case "$*" in
+*--query-gpu=*) for i in 0 1; do echo "$i, FAKE, GPU-$(hostname)-$i, 81559, 570.1, 5"; done ;;
+*--query-compute-apps=*) cat /run/gpu-apps 2>/dev/null ;;
+esac
+"""
+"""An nvidia-smi that tells of two GPUs."""
 Event = dict[str, Any]
 Word = str | bytes
 

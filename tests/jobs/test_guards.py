@@ -14,17 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.host import Host, end
-from tests.jobs.bench import COMMAND, Bench, Done, Running, eventually
+from tests.jobs.bench import COMMAND, SMI, Bench, Done, Running, eventually
 
 pytestmark = pytest.mark.cluster
 
 ROUNDS = int(os.environ.get("NCCLRUN_TEST_ROUNDS", "2"))
-SMI = """#!/bin/sh
-case "$*" in
-*--query-gpu=*) for i in 0 1; do echo "$i, FAKE, GPU-$(hostname)-$i, 81559, 570.1, 5"; done ;;
-*--query-compute-apps=*) cat /run/gpu-apps 2>/dev/null ;;
-esac
-"""
 
 
 @pytest.fixture(autouse=True)
