@@ -1,0 +1,36 @@
+"""SSH: hosts that don't let in, don't answer, aren't known."""
+
+from __future__ import annotations
+
+from ncclrun.diagnosis.explain.signature import Signature, Weight
+
+SIGNATURES = (
+    Signature(
+        id="ssh-auth",
+        title="SSH does not let in",
+        weight=Weight.CAUSE,
+        words=(
+            "Permission denied (publickey",
+            "Host key verification failed",
+            "Connection closed by remote host",
+            "kex_exchange_identification",
+        ),
+        sample="ada@gpu3: Permission denied (publickey,password).",
+        cause="No key of this user is installed there, the host's key is not known, or sshd drops connections "
+        "because too many come at once (MaxStartups).",
+        cure="ncclrun trust CLUSTER   (host keys), ncclrun keys CLUSTER --ask-pass   (your key on all hosts)",
+        check="`ncclrun ping` logs in everywhere first and names what is missing",
+    ),
+    Signature(
+        id="ssh-conn",
+        title="A host does not answer SSH",
+        weight=Weight.CAUSE,
+        words=("ssh: connect to host", "ssh: Could not resolve hostname"),
+        pattern=r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<value>.+)|"
+        r"ssh: Could not resolve hostname (?P<name>[^\s:]+)",
+        sample="ssh: connect to host gpu2 port 22: Connection refused",
+        cause="It is off, has another name or address, or its sshd listens on another port.",
+        cure="ncclrun ping CLUSTER   (says of each host whether the name, the way, the port or the login fails)",
+        check="`ncclrun ping` calls every host",
+    ),
+)

@@ -1,0 +1,188 @@
+"""One diagnosis of all that shows in the logs: what explains others comes before them, class before place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ncclrun.diagnosis.explain.catalogue import BY_ID
+from ncclrun.diagnosis.explain.own import own_exceptions
+from ncclrun.diagnosis.explain.rules import rule_hits
+from ncclrun.diagnosis.explain.scan import Hits, LogScan, Place
+from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
+from ncclrun.diagnosis.outcome import ranges
+from ncclrun.model.explainevents import Evidence, Explained, FoundFault, Verdict
+
+MOST_OTHERS = 3
+SHOWN = 300
+"""Characters of a line that is shown as evidence."""
+OUTLIVED = 20
+"""Lines of training after which what came before is rather not what ended it."""
+_RAISED = re.compile(r"\w(?:[Ee]rror|Exception): ")
+_NO_INFO = (
+    "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET: interfaces, addresses, versions, settings",
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL: which collective of which rank does not fit",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1: the last collectives of each rank, at a "
+    "time-out",
+    "ncclrun launch --stall 5m: the stack of every rank when none prints any more",
+)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A signature in all logs."""
+
+    signature: Signature
+    places: list[Place] = field(default_factory=list)
+    lines: int = 0
+    speakers: set[tuple[str, int | None]] = field(default_factory=set)
+    live: bool = False
+    """In some log nothing that tells of success comes after it."""
+    outlived: bool = True
+    """In every log training went on for long after it."""
+
+    def add(self, log: LogScan, hits: Hits) -> None:
+        self.places += hits.places
+        self.lines += hits.lines
+        self.speakers |= hits.speakers
+        self.live = self.live or (log.went == hits.went and log.steps == hits.steps)
+        self.outlived = self.outlived and log.steps - hits.steps >= OUTLIVED
+
+    @property
+    def circumstance(self) -> bool:
+        """An ordinary line, unless an exception says it."""
+        return self.signature.circumstance and not any(_RAISED.search(place.text) for place in self.places)
+
+
+def judge(logs: Sequence[LogScan], *, suspect: int | None = None, run_id: str = "") -> Explained:
+    """The diagnosis; ``suspect`` is the rank that is known to have ended first."""
+    shown = list(_shown(logs))
+    fatal = [one for one in shown if one.signature.weight >= Weight.CONSEQUENCE and not one.circumstance]
+    troubled = any(one.live for one in fatal)
+    cut_off = any(one.signature.network and one.live for one in fatal)
+    faults = fatal if troubled else []
+    fitting = [one for one in shown if one.circumstance and not one.outlived]
+    faults += [one for one in fitting if cut_off or (one.live and _unfinished(logs, one))]
+    ranked = sorted(_unexplained(faults), key=lambda one: _key(one, suspect))
+    best = ranked[0] if ranked else None
+    speakers = {who for log in logs for who in _speakers(log)}.union(*(one.speakers for one in shown))
+    verdict, confidence = _verdict(best, ranked, logs)
+    rivals = [one for one in ranked[1:] if best and _rivals(one, best)][:MOST_OTHERS]
+    rest = [one for one in faults if one is not best and one not in rivals]
+    return Explained(
+        verdict=verdict,
+        found=None if best is None else _found(best, suspect),
+        confidence=confidence,
+        consequences=tuple(_found(one, suspect) for one in sorted(rest, key=lambda one: _key(one, suspect))),
+        others=tuple(_found(one, suspect) for one in rivals),
+        remarks=tuple(_found(one, suspect) for one in shown if one.signature.weight is Weight.REMARK),
+        more=_more(verdict, logs),
+        files=len(logs),
+        lines=sum(log.lines for log in logs),
+        hosts=tuple(sorted({host for host, _ in speakers if host})),
+        ranks=_ranks(speakers),
+        run_id=run_id,
+    )
+
+
+def _shown(logs: Sequence[LogScan]) -> Iterator[_Shown]:
+    found: dict[str, _Shown] = {}
+    for log in logs:
+        for name, hits in log.hits.items():
+            found.setdefault(name, _Shown(BY_ID[name])).add(log, hits)
+        if own := own_exceptions(log):
+            # It stands at the log's end, whatever other ranks of the same log printed after it.
+            hits = Hits(len(own), own, {(place.host, place.rank) for place in own}, log.went, log.steps)
+            found.setdefault("program", _Shown(BY_ID["program"])).add(log, hits)
+    for name, log, hits in rule_hits(logs):
+        found.setdefault(name, _Shown(BY_ID[name])).add(log, hits)
+    yield from found.values()
+
+
+def _unfinished(logs: Sequence[LogScan], one: _Shown) -> bool:
+    """NCCL began where this shows, and never said that it was ready."""
+    names = {place.log for place in one.places}
+    return any(log.name in names and ("bootstrap" in log.facts or "sockets" in log.facts) for log in logs)
+
+
+def _unexplained(faults: Sequence[_Shown]) -> list[_Shown]:
+    """Those that no other one brings about."""
+    explained = {name for one in faults for name in one.signature.over}
+    return [one for one in faults if one.signature.id not in explained]
+
+
+def _key(one: _Shown, suspect: int | None) -> tuple[object, ...]:
+    return (
+        one.outlived,
+        -one.signature.weight,
+        one.signature.id != "program",
+        one.circumstance,
+        suspect is not None and all(rank != suspect for _, rank in one.speakers),
+        min(place.line for place in one.places),
+    )
+
+
+def _rivals(one: _Shown, best: _Shown) -> bool:
+    """Whether it may be the cause in the other's place: of no less weight, or the program's own error."""
+    return one.signature.weight >= best.signature.weight or one.signature.id == "program"
+
+
+def _verdict(best: _Shown | None, ranked: Sequence[_Shown], logs: Sequence[LogScan]) -> tuple[Verdict, str]:
+    if best is None:
+        if any(log.went or log.steps for log in logs):
+            return "healthy", "the logs show work that went on, and no sign of a fault after it"
+        return "nothing", "no line of any known fault, and none that tells of success either"
+    if best.signature.weight is Weight.CONSEQUENCE:
+        return "consequence", "all that is found follows from something else, which none of these logs tells"
+    alike = sum(_rivals(one, best) for one in ranked) - 1
+    among = f", one of {alike + 1} that may be it" if alike else ""
+    if best.signature.weight is Weight.COMPONENT and best.signature.id != "program":
+        return "component", f"sure of what failed; why it did is told by no line{among}"
+    if best.circumstance:
+        return "cause", f"likely: an ordinary line that fits to what failed afterwards{among}"
+    if best.outlived:
+        return "cause", f"a guess: training went on for long after this line{among}"
+    return "cause", f"likely{among}" if alike else "sure: this line names the cause itself"
+
+
+def _found(one: _Shown, suspect: int | None) -> FoundFault:
+    places = sorted(one.places, key=lambda place: (suspect is not None and place.rank != suspect, place.line))
+    first = places[0]
+    known = {"host": first.host} if first.host else {}
+    known |= {name: value for place in reversed(places) for name, value in place.known.items()}
+    known |= first.known
+    signature = one.signature
+    apart = {(place.host, place.rank, place.log): place for place in reversed(places)}
+    return FoundFault(
+        id=signature.id,
+        title=signature.title,
+        cause=filled(signature.cause, known),
+        fix=filled(signature.cure, known),
+        check=signature.check,
+        evidence=tuple(_evidence(place) for place in list(reversed(apart.values()))[:MOST_OTHERS]),
+        lines=one.lines,
+        ranks=_ranks(one.speakers),
+        hosts=tuple(sorted({host for host, _ in one.speakers if host})),
+    )
+
+
+def _evidence(place: Place) -> Evidence:
+    text = place.text if len(place.text) <= SHOWN else place.text[: SHOWN - 1] + "…"
+    return Evidence(file=place.log, line=place.line, host=place.host, rank=place.rank, text=text)
+
+
+def _speakers(log: LogScan) -> set[tuple[str, int | None]]:
+    """Whose the log is, and who else is known to speak in it."""
+    said = [hits.speakers for hits in (*log.hits.values(), *log.facts.values())]
+    return {(log.host, log.rank)}.union(*said)
+
+
+def _ranks(speakers: set[tuple[str, int | None]]) -> str:
+    return ranges(sorted({rank for _, rank in speakers if rank is not None}))
+
+
+def _more(verdict: Verdict, logs: Sequence[LogScan]) -> tuple[str, ...]:
+    if verdict in ("healthy", "cause"):
+        return ()
+    return _NO_INFO[1:] if any(log.speaks_info for log in logs) else _NO_INFO

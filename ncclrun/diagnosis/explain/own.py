@@ -1,0 +1,51 @@
+"""The exceptions that a program raised of its own, at the end of a log of one or of many ranks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from ncclrun.diagnosis.explain.catalogue import ALL
+from ncclrun.diagnosis.explain.scan import STEP, LogScan, Place
+from ncclrun.diagnosis.explain.signature import Weight
+from ncclrun.diagnosis.explain.speakers import speaker
+from ncclrun.diagnosis.stderr import TRACEBACK, tells_of_another
+
+SURVIVED = 2
+"""Lines of training after a traceback that tell that it ended nothing; one may be another rank's."""
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+
+
+def own_exceptions(log: LogScan) -> list[Place]:
+    """The line that ends each traceback, but for those that tell of another process, for known faults, and for what its
+    process survived."""
+    lines = log.tail.split("\n")
+    waiting: set[tuple[str, int | None]] = set()
+    found: list[Place] = []
+    steps: Counter[tuple[str, int | None]] = Counter()
+    for number, line in enumerate(lines, log.lines - len(lines) + 1):
+        if not waiting and not found and TRACEBACK not in line:
+            continue
+        host, rank, rest = speaker(line)
+        who = (host, rank)
+        if rest.strip() == TRACEBACK:
+            waiting.add(who)
+        elif who in waiting and rest and not rest[0].isspace() and not rest.startswith(("|", "+")):
+            waiting.discard(who)
+            if not rest.startswith(_CHAINED) and not tells_of_another((rest,)) and not _is_known(line):
+                found.append(Place(log.name, host, rank, number, line.strip(), {"value": rest.strip()}))
+                steps[who] = 0
+        elif STEP.search(line):
+            steps[who] += 1
+    dead = [place for place in found if steps[place.host, place.rank] < SURVIVED]
+    return [replace(p, host=log.host or p.host, rank=p.rank if log.rank is None else log.rank) for p in dead]
+
+
+def _is_known(line: str) -> bool:
+    if "NCCL error" in line or "DistBackendError" in line or "SystemExit" in line:
+        return True
+    return any(
+        signature.match(line) is not None
+        for signature in ALL
+        if signature.weight >= Weight.CONSEQUENCE and any(word in line for word in signature.words)
+    )

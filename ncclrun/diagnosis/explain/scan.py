@@ -1,0 +1,154 @@
+"""Looks through one log as it comes, once: which signatures show where, and what else is worth remembering of it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ncclrun.diagnosis.explain.catalogue import ALL
+from ncclrun.diagnosis.explain.signature import Signature
+from ncclrun.diagnosis.explain.speakers import speaker
+
+AROUND = 2000
+"""Characters before and behind a word that are matched: a line of a megabyte is no message."""
+KEPT = 3
+"""Lines of a signature that are kept of a log, and as many of its hosts and ranks as are counted: MOST."""
+MOST = 512
+TAIL = 48 << 10
+"""Characters of the end in which a program's own exceptions are looked for."""
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+STEP = re.compile(
+    r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?s?|[Ll]oss|[Bb]usbw|[Aa]ccuracy|[Tt]okens/s)\b.{0,4}?\d|\d GB/s"
+)
+_WENT = ("Init COMPLETE", "Connected all", "Destroy COMPLETE")
+_PROGRESS = ("step", "epoch", "iter", "iters", "iteration", "iterations", "loss", "busbw", "accuracy", "tokens/s")
+_STEPS = ("GB/s", *_PROGRESS, *map(str.capitalize, _PROGRESS))
+FACTS = {
+    "bootstrap": ("Bootstrap : Using", "Bootstrap: Using"),
+    "sockets": ("NET/Socket : Using",),
+    "network": ("Using network ",),
+    "version": ("NCCL version ",),
+    "comm-id": ("NCCL_COMM_ID set",),
+    "told": ("NCCL_SOCKET_IFNAME set",),
+    "typed": ("NCCL_SOCKET_IFNAME=",),
+    "start": ("Init START",),
+}
+"""Ordinary lines of which rules make something together (rules.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a log, who wrote it, and what it says."""
+
+    log: str
+    host: str
+    rank: int | None
+    line: int
+    text: str
+    known: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Hits:
+    """All lines of one kind in one log."""
+
+    lines: int = 0
+    places: list[Place] = field(default_factory=list)
+    speakers: set[tuple[str, int | None]] = field(default_factory=set)
+    went: int = 0
+    steps: int = 0
+    """How many lines of progress had come before the last of them."""
+
+
+_Kind = Signature | str
+_WORDS: tuple[tuple[str, _Kind], ...] = (
+    *((word, signature) for signature in ALL for word in signature.words),
+    *((word, name) for name, words in FACTS.items() for word in words),
+    *((word, "went") for word in _WENT),
+    *((word, "steps") for word in _STEPS),
+)
+_RUN = re.compile(r"[A-Za-z0-9]{2,}")
+
+
+def _by_run() -> dict[str, list[tuple[str, _Kind]]]:
+    """The words by their longest run of letters and digits: looking for each in every text takes too long."""
+    found: dict[str, list[tuple[str, _Kind]]] = defaultdict(list)
+    for word, kind in _WORDS:
+        found[max(_RUN.findall(word), key=len)].append((word, kind))
+    return dict(found)
+
+
+_BY_RUN = _by_run()
+
+
+class LogScan:
+    """One log; ``host`` and ``rank`` whose it is, "" and None where only its lines can tell."""
+
+    def __init__(self, name: str, host: str = "", rank: int | None = None) -> None:
+        self.name = name
+        self.host = host
+        self.rank = rank
+        self.lines = 0
+        self.went = 0
+        """Lines that tell of a communicator that is ready."""
+        self.steps = 0
+        """Lines that tell of training that goes on."""
+        self.hits: dict[str, Hits] = {}
+        self.facts: dict[str, Hits] = {}
+        self.tail = ""
+        self.speaks_info = False
+        """Whether NCCL_DEBUG was at INFO."""
+
+    def feed(self, text: str) -> None:
+        """The next whole lines, joined by line feeds, without the last one."""
+        if "\x1b" in text:
+            text = _ESCAPE.sub("", text)
+        self.speaks_info = self.speaks_info or "NCCL INFO" in text
+        counted = 0
+        line = self.lines
+        for start, at, kind in sorted(_found(text), key=lambda hit: hit[:2]):
+            line += text.count("\n", counted, start)
+            counted = start
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            self._take(kind, line + 1, text[max(start, at - AROUND) : min(end, at + AROUND)])
+        self.lines += text.count("\n") + 1
+        self.tail = (self.tail + "\n" + text)[-TAIL:]
+
+    def _take(self, kind: _Kind, number: int, line: str) -> None:
+        if kind == "went":
+            self.went += 1
+        elif kind == "steps":
+            self.steps += STEP.search(line) is not None
+        elif isinstance(kind, str):
+            self._note(self.facts.setdefault(kind, Hits()), number, line, {}, MOST)
+        elif (known := kind.match(line)) is not None:
+            self._note(self.hits.setdefault(kind.id, Hits()), number, line, known, KEPT)
+
+    def _note(self, hits: Hits, number: int, line: str, known: dict[str, str], kept: int) -> None:
+        hits.lines += 1
+        hits.went, hits.steps = self.went, self.steps
+        if hits.lines <= MOST:
+            said = speaker(line)
+            host, rank = self.host or said.host, said.rank if self.rank is None else self.rank
+            hits.speakers.add((host, rank))
+            if len(hits.places) < kept:
+                hits.places.append(Place(self.name, host, rank, number, line.strip(), known))
+
+
+def _found(text: str) -> Iterator[tuple[int, int, _Kind]]:
+    """Each line that has a word of a kind, once a kind: its beginning and the word's, and the kind."""
+    seen: set[tuple[int, str]] = set()
+    there = _BY_RUN.keys() & set(_RUN.findall(text))
+    for word, kind in (one for run in there for one in _BY_RUN[run]):
+        name = kind if isinstance(kind, str) else kind.id
+        at = text.find(word)
+        while at >= 0:
+            start = text.rfind("\n", 0, at) + 1
+            if (start, name) not in seen:
+                seen.add((start, name))
+                yield start, at, kind
+            end = text.find("\n", at)
+            at = -1 if end < 0 else text.find(word, end)

@@ -1,0 +1,80 @@
+"""What is known of one fault: the lines that give it away, why it happens, and the step that mends it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Weight(IntEnum):
+    """How much a line says of why a run failed."""
+
+    HARMLESS = 0
+    """Looks like a fault and is none; never the cause."""
+    REMARK = 1
+    """True and worth knowing; no run fails of it alone."""
+    CONSEQUENCE = 2
+    """Something else failed first."""
+    COMPONENT = 3
+    """What failed, not why."""
+    CAUSE = 4
+
+
+_UNKNOWN = {
+    "address": "ADDRESS",
+    "host": "HOST",
+    "interface": "INTERFACE",
+    "name": "NAME",
+    "path": "PATH",
+    "port": "PORT",
+    "value": "VALUE",
+}
+"""What stands in a cure for what the line does not tell."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signature:
+    """A fault, and how it shows. ``cause`` and ``cure`` may name the captures of ``pattern``: ``{address}``."""
+
+    id: str
+    title: str
+    weight: Weight
+    words: tuple[str, ...] = ()
+    """One of these stands in every line of it, and the longest run of letters and digits in it is a whole one there; ()
+    where no single line tells (see rules.py)."""
+    pattern: str = ""
+    """What the line must match besides; its named groups are told."""
+    sample: str
+    """Such a line, or lines."""
+    cause: str
+    cure: str = ""
+    check: str = ""
+    """What a look before the start would have said; "" where nothing could be seen then."""
+    over: tuple[str, ...] = ()
+    """What follows from this one, though it may weigh as much."""
+    network: bool = False
+    """A sign that processes can't reach each other."""
+    circumstance: bool = False
+    """An ordinary line: a cause only where processes did not reach each other."""
+    early: bool = False
+    """Told while the run goes on: waiting does not help."""
+    regex: re.Pattern[str] | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.pattern:
+            object.__setattr__(self, "regex", re.compile(self.pattern))
+
+    def match(self, line: str) -> dict[str, str] | None:
+        """The captures of a line that has one of the words; None if it is none of this."""
+        if self.regex is None:
+            return {}
+        found = self.regex.search(line)
+        return None if found is None else {name: value for name, value in found.groupdict().items() if value}
+
+
+def filled(text: str, known: Mapping[str, str]) -> str:
+    """A text with what is known put in, and a word in capitals for what is not."""
+    return text.format_map(defaultdict(lambda: "…", {**_UNKNOWN, **known}))

@@ -1,0 +1,54 @@
+"""Who wrote a line: the host and rank that launchers, containers, loggers and NCCL itself put before it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MOST_PREFIXES = 6
+_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?"
+_PREFIXES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r'\{"log":"',  # docker's files
+        _STAMP + r" (?:stdout|stderr) [FP] ",  # Kubernetes' files
+        r"\[?" + _STAMP + r"\]?[:,]? *",
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [^\s\[:]+(?:\[\d+\])?: ",  # syslog, journald
+        r"(?P<host>[\w.…-]+) +(?P<rank>\d+|-) \| ",  # ncclrun
+        r"(?P<host>[\w.-]+) +\| ",  # docker compose
+        r"\[rank(?P<rank>\d+)\]: ?",  # torch
+        r"\[[a-z]+\d+(?:\|\d+)?\]: ?",  # torchrun --tee: the local rank
+        r"\[\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>: ?",  # mpirun
+        r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] ",  # NCCL
+        r"(?P<rank>\d+): ",  # srun --label
+        r"(?=[\w.-]*\d)(?![\w.-]*(?:Error|Exception|\.py))(?P<host>[a-z][\w.-]*): ",  # pdsh, clush
+    )
+)
+_IN_WORDS = re.compile(r"\[(?:PG [^\]]{0,60})?Rank (?P<rank>\d+)\]")
+"""torch's own messages."""
+
+
+class Speaker(NamedTuple):
+    """``host`` "" and ``rank`` None where the line does not say; ``rest`` is the line without all that."""
+
+    host: str
+    rank: int | None
+    rest: str
+
+
+def speaker(line: str) -> Speaker:
+    """Takes the line's prefixes off, of whatever kinds and in whatever order they stand."""
+    host, rank, at = "", None, 0
+    for _ in range(MOST_PREFIXES):
+        found = next((match for prefix in _PREFIXES if (match := prefix.match(line, at)) and match.end() > at), None)
+        if found is None:
+            break
+        said = found.groupdict()
+        host = host or (said.get("host") or "")
+        if rank is None and (said.get("rank") or "-") != "-":
+            rank = int(said["rank"])
+        at = found.end()
+    rest = line[at:]
+    if rank is None and (named := _IN_WORDS.search(rest)):
+        rank = int(named["rank"])
+    return Speaker(host, rank, rest)
