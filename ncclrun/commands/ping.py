@@ -12,7 +12,8 @@ from ncclrun.commands.findings import Finding, problem_of
 from ncclrun.commands.settling import judged, settle
 from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
-from ncclrun.diagnosis.checks import cluster_problems, node_problems
+from ncclrun.diagnosis.checks.across import cluster_problems
+from ncclrun.diagnosis.checks.registry import node_problems
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import PlanError

@@ -18,7 +18,8 @@ from ncclrun.commands.nodesettings import Settings, settings_of
 from ncclrun.commands.sending import code_event, send_code
 from ncclrun.commands.settling import overridden, told, with_rdma
 from ncclrun.commands.survey import Participant, Survey
-from ncclrun.diagnosis.checks import cluster_problems, node_problems
+from ncclrun.diagnosis.checks.across import cluster_problems
+from ncclrun.diagnosis.checks.registry import node_problems
 from ncclrun.diagnosis.names import HARMLESS_CODES
 from ncclrun.diagnosis.ncclsays import DIFFERS
 from ncclrun.model.cluster import ClusterSpec
@@ -152,7 +153,7 @@ class Preparation:
             zip(nodes, facts, cluster_problems(nodes, facts), strict=True)
         ):
             problems = (*node_problems(node, fact, torch_needed=torch_needed), *differing)
-            found = [Finding(node_rank, one) for one in problems if torch_needed or one.code != "no_python"]
+            found = [Finding(node_rank, one) for one in problems]
             yield from findings_told(nodes, found)
             refused = refused or any(finding.problem.level == "error" for finding in found)
             if note := self.sessions[node_rank].hello.get("state_note"):

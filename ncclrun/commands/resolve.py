@@ -10,7 +10,7 @@ from ncclrun.commands.findings import Finding, findings_told, problem_of
 from ncclrun.commands.settling import judged, settle
 from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
-from ncclrun.diagnosis.checks import stale_variables
+from ncclrun.diagnosis.checks.login import stale_variables
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, EXIT_USAGE, PlanError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.words import about, bare
+from ncclrun.model.settings import Level
 from ncclrun.model.words import listed
 
 ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
@@ -21,7 +21,7 @@ NAMED = 8
 class Finding:
     """A problem with what mends it; ``node`` is None where it is nobody's own."""
 
-    level: Literal["error", "warning"]
+    level: Level
     node: str | None
     text: str
     fix: str

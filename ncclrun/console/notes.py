@@ -32,7 +32,7 @@ class Note:
     text: str
 
 
-def problem(level: Literal["error", "warning"], text: str, fix: str) -> list[Note]:
+def problem(level: Literal["error", "warning", "info"], text: str, fix: str) -> list[Note]:
     """What happened, and under it the step that mends it."""
     return [Note(level, text), *([Note("fix", fix)] if fix else [])]
 

@@ -51,7 +51,12 @@ def gpus_to_lock(plans: Sequence[NodePlan], facts: Sequence[NodeFacts]) -> dict[
 
 def crowded(plan: NodePlan, facts: NodeFacts) -> tuple[Problem, ...]:
     """Warnings before the start: who else is on the GPUs that the node will use, and a /dev/shm that is too small."""
-    gpus = {gpu.uuid: gpu for gpu in used_gpus(plan, facts) if gpu.uuid}
+    return crowding(used_gpus(plan, facts), plan.nproc, facts)
+
+
+def crowding(used: Sequence[Gpu], nproc: int, facts: NodeFacts) -> tuple[Problem, ...]:
+    """The same for these GPUs, and so many workers."""
+    gpus = {gpu.uuid: gpu for gpu in used if gpu.uuid}
     apps = [app for app in facts.gpu_processes if app.uuid in gpus]
     problems = [*_users(apps, gpus)]
     known = {app.uuid for app in apps}
@@ -60,11 +65,11 @@ def crowded(plan: NodePlan, facts: NodeFacts) -> tuple[Problem, ...]:
             message = f"{_memory(gpu.used)} of GPU {gpu.index} is in use; by whom can't be seen from there"
             problems.append(_warning("gpu_in_use", message, "nvidia-smi   on that host, outside of any container"))
     small = facts.shared_memory is not None and facts.shared_memory <= SMALL_SHARED_MEMORY
-    if small and plan.nproc > 1:
+    if small and nproc > 1:
         problems.append(
             _warning(
                 "shared_memory",
-                f"only {(facts.shared_memory or 0) >> 20} MiB free in /dev/shm, for {plan.nproc} workers",
+                f"only {(facts.shared_memory or 0) >> 20} MiB free in /dev/shm, for {nproc} workers",
                 "docker run --shm-size=8g …   or, as root on the host:  mount -o remount,size=8G /dev/shm",
             )
         )

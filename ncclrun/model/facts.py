@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ncclrun.model.health import System
 from ncclrun.model.settings import NodeSettings
 
 
@@ -195,3 +196,4 @@ class NodeFacts:
     leftovers: tuple[Leftover, ...] = ()
     shared_memory: int | None = None
     """Free bytes of /dev/shm, None where there is none."""
+    system: System = field(default_factory=System)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from ncclrun.model.network import Link, NcclAnswer, Path
+from ncclrun.model.settings import Level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +137,7 @@ class Problem:
     code: str
     message: str
     fix: str
-    level: Literal["error", "warning"] = "error"
+    level: Level = "error"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ import shutil
 import socket
 from typing import Any
 
-from . import conffiles, gpuapps, gpus, interfaces, leftovers, machine, pythons, rdma, startup, statedir
+from . import conffiles, gpuapps, gpus, interfaces, leftovers, machine, pythons, rdma, startup, statedir, system
 
 # Set by a launcher for its workers; inherited from a login environment they would mislead ours.
 STALE = re.compile(
@@ -79,4 +79,5 @@ def find(python: str) -> dict[str, Any]:
         "gpu_processes": gpuapps.find() if any(gpu["used"] is not None for gpu in found.gpus) else [],
         "leftovers": leftovers.find(state.path) if state.path is not None else [],
         "shared_memory": _shared_memory(),
+        "system": system.find(str(state.path or "")),
     }

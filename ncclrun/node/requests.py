@@ -9,6 +9,7 @@ from . import (
     archive,
     authorize,
     confrequests,
+    examine,
     facts,
     guardrequests,
     netrequests,
@@ -31,6 +32,11 @@ def _clock(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
 def _facts(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     python = str(request.get("python") or "")
     server.tasks.spawn(lambda: facts.find(python), reply, FACTS_SECONDS)
+
+
+def _examine(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    python = str(request.get("python") or "")
+    server.tasks.spawn(lambda: examine.find(python), reply, examine.SECONDS + FACTS_SECONDS)
 
 
 def _has(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
@@ -67,6 +73,7 @@ def _authorize(server: Server, request: dict[str, Any], body: bytes, reply: Repl
 HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "clock": _clock,
     "facts": _facts,
+    "examine": _examine,
     "has": _has,
     "put": _put,
     "authorize": _authorize,

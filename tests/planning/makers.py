@@ -72,7 +72,7 @@ def facts(
         "interfaces": (LO, *cards),
         "gpus": tuple(Gpu(index, "H100", f"GPU-{index}") for index in range(gpus)),
         "visible_gpus": gpus if visible is None else visible,
-        "python": python or PythonFacts("/usr/bin/python3", "3.11.4", torch="2.5.1", nccl="2.21.5"),
+        "python": python or PythonFacts("/usr/bin/python3", "3.11.4", torch="2.5.1", cuda="12.4", nccl="2.21.5"),
         "cpus": 4,
         "state_dir": "/var/state",
         "free_bytes": 100 << 30,

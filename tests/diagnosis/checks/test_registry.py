@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ncclrun.diagnosis.checks import cluster_problems, node_problems
+from ncclrun.diagnosis.checks.across import cluster_problems
+from ncclrun.diagnosis.checks.registry import node_problems
 from ncclrun.model.facts import NodeFacts, PythonFacts
 from tests.planning.makers import facts, node
 

@@ -1,0 +1,338 @@
+"""Are the GPUs of a host there, sound, and joined as they should be?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ncclrun.diagnosis.checks.kind import Kind
+from ncclrun.diagnosis.checks.subject import Subject, numbers
+from ncclrun.model.health import GpuHealth, KernelLine
+from ncclrun.model.netevents import Problem
+from ncclrun.model.settings import Level
+from ncclrun.model.words import lasting
+
+XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<number>\d+),?\s*(?P<text>.*)", re.IGNORECASE)
+OF_PROGRAMS = frozenset((13, 31, 43, 45, 68, 69))
+"""Xids that a program's own fault raises; the GPU is well."""
+OF_HARDWARE = {
+    48: "an uncorrectable memory error",
+    61: "its firmware halted",
+    62: "its firmware halted",
+    64: "a memory row could not be remapped",
+    74: "an NVLink error",
+    79: "it has fallen off the bus",
+    92: "many memory errors",
+    94: "a memory error, contained",
+    95: "a memory error, not contained",
+    119: "its system processor does not answer",
+    120: "its system processor failed",
+    140: "an uncorrectable memory error",
+}
+DMA_BUF_KERNEL = (5, 12)
+RECENT = 7 * 86400.0
+"""Seconds for which an old Xid is still a warning."""
+
+NO_SUCH_GPU = Kind(
+    id="no_such_gpu",
+    title="the cluster file wants a GPU that is not there",
+    symptom="`invalid device ordinal`, or fewer ranks than meant.",
+    cause="`gpus` of the node names an index that the driver does not list: a typing error, or a GPU has gone.",
+    cure="Correct `gpus`. If it should be there, see gpu_lost.",
+    launch=True,
+)
+FEW_GPUS = Kind(
+    id="few_gpus",
+    title="more workers than GPUs",
+    symptom="NCCL: `Duplicate GPU detected`.",
+    cause="`nproc_per_node` is larger than the number of GPUs that the workers see.",
+    cure="`nproc_per_node: auto`, or give the node more GPUs.",
+    launch=True,
+)
+NO_DRIVER = Kind(
+    id="no_driver",
+    title="GPUs are on the bus, and no driver serves them",
+    symptom="`nvidia-smi has failed because it couldn't communicate with the NVIDIA driver`, `no CUDA-capable device "
+    "is detected`.",
+    cause="The kernel was updated and the driver's module not built for it, nouveau holds the cards, or the module was "
+    "never loaded.",
+    cure="`sudo dkms autoinstall && sudo modprobe nvidia`; where nouveau is loaded, blacklist it and restart.",
+    launch=True,
+)
+CONTAINER_NO_GPUS = Kind(
+    id="container_no_gpus",
+    title="the container was given no GPU",
+    symptom="`no CUDA-capable device is detected`, `Found no NVIDIA driver on your system`, in a container alone.",
+    cause="docker was started without `--gpus`, or the NVIDIA container toolkit is not installed on its host.",
+    cure="`docker run --gpus all …`; before that, once, install nvidia-container-toolkit and run "
+    "`sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker`.",
+    launch=True,
+)
+GPU_LOST = Kind(
+    id="gpu_lost",
+    title="a GPU is on the bus, and the driver does not list it",
+    symptom="Fewer GPUs than usual; `Unable to determine the device handle`; a rank that ends with `unknown error`.",
+    cause="It fell off the bus (Xid 79), failed at start, or belongs to a virtual machine (vfio).",
+    cure="Restart the host. If it is missing again, its seat, power or board is at fault.",
+    launch=True,
+)
+GPU_ECC = Kind(
+    id="gpu_ecc",
+    title="uncorrectable memory errors on a GPU",
+    symptom="`uncorrectable ECC error encountered`, wrong results, a rank that dies at random, always on one host.",
+    cause="A memory cell failed since the driver was loaded. The driver takes its row out of use at the next reset.",
+    cure="Reset the GPU while nothing uses it. If errors come again, have the board replaced.",
+)
+GPU_REMAP = Kind(
+    id="gpu_remap",
+    title="a GPU waits for a reset, or can't repair its memory",
+    symptom="As with gpu_ecc, for as long as the reset is put off.",
+    cause="A row of its memory is to be remapped, which only a reset does; or there are no spare rows left.",
+    cure="`sudo nvidia-smi --gpu-reset -i N` while nothing uses it, or a restart. A failed remap means a new board.",
+)
+XID_SEEN = Kind(
+    id="xid",
+    title="the driver reported a GPU fault (Xid)",
+    symptom="CUDA errors out of nowhere on one host: `unspecified launch failure`, `GPU is lost`, hangs in NCCL.",
+    cause="The number says what: 79 a GPU that fell off the bus, 48, 94 and 95 memory errors, 74 NVLink, 119 and 120 "
+    "its system processor; 13, 31, 43 and 45 come of a program's own faults.",
+    cure="Restart the host after one of the hardware's; have the board looked at when it comes again. For a program's, "
+    "look at the program.",
+)
+COMPUTE_MODE = Kind(
+    id="compute_mode",
+    title="a GPU admits no or only one process",
+    symptom="`all CUDA-capable devices are busy or unavailable`.",
+    cause="Its compute mode was set to Prohibited or Exclusive_Process.",
+    cure="`sudo nvidia-smi -c DEFAULT`",
+)
+MIG = Kind(
+    id="gpu_mig",
+    title="a GPU is cut into slices (MIG)",
+    symptom="NCCL finds one GPU for all ranks (`Duplicate GPU detected`), or CUDA sees but one slice.",
+    cause="With MIG a process uses one slice, and slices can't talk to each other directly.",
+    cure="`sudo nvidia-smi -mig 0` and a reset, for training over several GPUs.",
+)
+FABRIC = Kind(
+    id="fabric_manager",
+    title="the GPUs' fabric is not up",
+    symptom="CUDA error 802, `system not yet initialized`; NCCL fails in its first transfer between GPUs.",
+    cause="On machines with NVSwitch CUDA waits for nvidia-fabricmanager, which does not run, or is of another version "
+    "than the driver.",
+    cure="`sudo systemctl enable --now nvidia-fabricmanager`, of exactly the driver's version.",
+)
+GPU_SLOW = Kind(
+    id="gpu_slow",
+    title="a GPU holds its clock down",
+    symptom="One rank that all others wait for; a step time that grows while it is hot.",
+    cause="Heat, or a power supply that says so (power brake).",
+    cure="See to cooling and power; `nvidia-smi -q -d PERFORMANCE,TEMPERATURE` shows what it is.",
+)
+GPU_WIDTH = Kind(
+    id="gpu_width",
+    title="a GPU has fewer PCIe lanes than it could",
+    symptom="Loading data and NCCL without NVLink are slower on one host.",
+    cause="A riser, a slot, a dirty contact, or a mainboard that shares lanes.",
+    cure="Seat the card anew, or take another slot.",
+)
+PERSISTENCE = Kind(
+    id="gpu_persistence",
+    title="persistence mode is off",
+    symptom="The first CUDA call of a process takes seconds; nvidia-smi is slow.",
+    cause="Without a user the driver shuts the GPU down and has to start it again.",
+    cure="`sudo nvidia-smi -pm 1`, or enable nvidia-persistenced.",
+)
+TOPOLOGY = Kind(
+    id="gpu_topology",
+    title="some GPUs are joined by way of the processors",
+    symptom="All-reduce within the host is slower than PCIe allows; NCCL uses shared memory and not peer access.",
+    cause="There is no NVLink between them, and they hang on different sockets.",
+    cure="None in software. For fewer workers than GPUs choose those of one socket (`gpus` in the cluster file).",
+)
+ACS = Kind(
+    id="pcie_acs",
+    title="PCIe bridges send what GPUs say to each other by way of the processor (ACS)",
+    symptom="NCCL hangs or is slow between GPUs without NVLink; GPUDirect RDMA is slower than it should be.",
+    cause="Access Control Services are on, mostly along with virtualization in the BIOS. Virtual machines need it.",
+    cure="Switch ACS off in the BIOS, or with setpci at each start, if no virtual machine is given a device.",
+)
+PEERMEM = Kind(
+    id="gdr_module",
+    title="network cards may not reach GPU memory directly",
+    symptom="NCCL says `GPU Direct RDMA Disabled` for an HCA; half the bandwidth between nodes.",
+    cause="nvidia_peermem is not loaded, and the kernel is too old for the way without it (DMA-BUF, from 5.12, with "
+    "the driver's open modules).",
+    cure="`sudo modprobe nvidia_peermem`, and its name in /etc/modules-load.d.",
+)
+KINDS = (
+    NO_SUCH_GPU,
+    FEW_GPUS,
+    NO_DRIVER,
+    CONTAINER_NO_GPUS,
+    GPU_LOST,
+    GPU_ECC,
+    GPU_REMAP,
+    XID_SEEN,
+    COMPUTE_MODE,
+    MIG,
+    FABRIC,
+    GPU_SLOW,
+    GPU_WIDTH,
+    PERSISTENCE,
+    TOPOLOGY,
+    ACS,
+    PEERMEM,
+)
+
+
+def wanted(subject: Subject) -> Iterator[Problem]:
+    """What the cluster file asks for."""
+    node, facts = subject.node, subject.facts
+    if node.gpus is not None:
+        known = {gpu.index for gpu in facts.gpus}
+        missing = [index for index in node.gpus if index not in known]
+        if missing:
+            yield NO_SUCH_GPU.found(
+                f"the cluster file wants GPU {', '.join(map(str, missing))}, the host has "
+                + (", ".join(str(i) for i in sorted(known)) or "none"),
+                f"correct `gpus` of node {node.name}",
+                "error",
+            )
+    asked = node.launch.nproc_per_node
+    there = facts.visible_gpus if node.gpus is None else len(node.gpus)
+    if asked != "auto" and 0 < there < asked:
+        message = f"{asked} workers for {_gpus(there)}: NCCL refuses two ranks on one GPU"
+        yield FEW_GPUS.found(message, "set nproc_per_node: auto")
+
+
+def there(subject: Subject) -> Iterator[Problem]:
+    """All that are on the bus are served; a container may be given some of them alone."""
+    facts, system = subject.facts, subject.system
+    listed, cards = len(facts.gpus), system.cards
+    if not cards or listed >= cards:
+        return
+    if system.container:
+        if not listed:
+            fix = "docker run --gpus all …   (Compose and Kubernetes: reserve a GPU for it)"
+            yield CONTAINER_NO_GPUS.found(f"it is a container ({system.container}) without any of {_gpus(cards)}", fix)
+    elif not listed:
+        holder = "nouveau is loaded in its place" if "nouveau" in system.modules else "its module is not loaded"
+        why = "its module is loaded and lists none" if "nvidia" in system.modules else holder
+        fix = subject.there("sudo modprobe nvidia; sudo dmesg | grep -i nvrm | tail")
+        yield NO_DRIVER.found(f"{_gpus(cards)} on the bus, no NVIDIA driver: {why}", fix)
+    else:
+        fix = subject.there("sudo dmesg | grep -i nvrm | tail") + "   (then restart it)"
+        yield GPU_LOST.found(f"{_gpus(cards)} on the bus, the driver lists {listed}", fix)
+
+
+def health(subject: Subject) -> Iterator[Problem]:
+    """What the driver's report says of each."""
+    report = subject.exam.health if subject.exam is not None else None
+    for gpu in report.gpus if report is not None else ():
+        yield from _memory(subject, gpu)
+        yield from _modes(subject, gpu)
+        yield from _pace(subject, gpu)
+    off = [gpu.index for gpu in report.gpus if gpu.persistence == "Disabled"] if report is not None else []
+    if off:
+        yield PERSISTENCE.found(f"{_named(off)}: off", subject.there("sudo nvidia-smi -pm 1"), "info")
+
+
+def _memory(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
+    reset = subject.there(f"sudo nvidia-smi --gpu-reset -i {gpu.index}") + "   (while nothing uses it)"
+    if gpu.remap_failed:
+        message = f"GPU {gpu.index} can't repair its memory any more"
+        yield GPU_REMAP.found(message, f"leave it out (gpus: […] of node {subject.name}) and replace it", "error")
+    elif gpu.remap_pending:
+        yield GPU_REMAP.found(f"GPU {gpu.index} waits for a reset to repair its memory", reset)
+    if gpu.uncorrected:
+        yield GPU_ECC.found(f"GPU {gpu.index}: {gpu.uncorrected} uncorrectable errors since the driver started", reset)
+
+
+def _modes(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
+    if gpu.compute_mode in ("Prohibited", "Exclusive_Process"):
+        level: Level = "error" if gpu.compute_mode == "Prohibited" else "warning"
+        fix = subject.there(f"sudo nvidia-smi -i {gpu.index} -c DEFAULT")
+        yield COMPUTE_MODE.found(f"GPU {gpu.index}: {gpu.compute_mode}", fix, level)
+    if gpu.mig == "Enabled":
+        yield MIG.found(f"GPU {gpu.index}: MIG is on", subject.there(f"sudo nvidia-smi -i {gpu.index} -mig 0"))
+    if gpu.fabric and gpu.fabric != "Completed":
+        fix = subject.there("sudo systemctl restart nvidia-fabricmanager && systemctl status nvidia-fabricmanager")
+        yield FABRIC.found(f"GPU {gpu.index}: fabric state {gpu.fabric}", fix, "error")
+
+
+def _pace(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
+    if gpu.slow:
+        why = ", ".join(one.replace("_", " ") for one in gpu.slow)
+        hot = f" at {gpu.temperature} °C" if gpu.temperature is not None else ""
+        fix = subject.there(f"nvidia-smi -i {gpu.index} -q -d PERFORMANCE,TEMPERATURE,POWER")
+        yield GPU_SLOW.found(f"GPU {gpu.index}: {why}{hot}", fix)
+    if gpu.width and gpu.widest and gpu.width < gpu.widest:  # the generation falls when it idles, the width does not
+        fix = subject.there(f"nvidia-smi -i {gpu.index} -q | grep -A3 'Link Width'")
+        yield GPU_WIDTH.found(f"GPU {gpu.index}: {gpu.width} of {gpu.widest} lanes", fix)
+
+
+def joined(subject: Subject) -> Iterator[Problem]:
+    """How GPUs reach each other, and network cards them."""
+    exam, facts = subject.exam, subject.facts
+    if exam is not None and exam.health is not None:
+        across = _across_sockets(exam.health.topology)
+        if across:
+            shown = ", ".join(f"{a}-{b}" for a, b in across[:4])
+            more = f" and {len(across) - 4} more pairs" if len(across) > 4 else ""
+            yield TOPOLOGY.found(f"by way of both sockets: {shown}{more}", "", "info")
+    if exam is not None and exam.acs is not None and exam.acs.redirecting and len(facts.gpus) > 1:
+        bridges = exam.acs.redirecting
+        commands = "\n".join(f"  sudo setpci -s {one} ECAP_ACS+0x6.w=0000" for one in bridges[:8])
+        yield ACS.found(f"on at {len(bridges)} bridges ({', '.join(bridges[:4])})", subject.there(commands))
+    active = any(port.state == "ACTIVE" for device in facts.rdma for port in device.ports)
+    loaded = {"nvidia_peermem", "nv_peer_mem"} & set(subject.system.modules)
+    old = numbers(subject.system.kernel.partition("-")[0])[:2] < DMA_BUF_KERNEL
+    if active and facts.gpus and not loaded and subject.system.kernel and old:
+        message = f"nvidia_peermem is not loaded, and kernel {subject.system.kernel} has no DMA-BUF for it"
+        yield PEERMEM.found(message, subject.there("sudo modprobe nvidia_peermem"))
+
+
+def _across_sockets(topology: str) -> list[tuple[str, str]]:
+    """Pairs of GPUs that the matrix joins by SYS, each once."""
+    rows = [line.split() for line in topology.splitlines()]
+    heads = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), [])
+    columns = [name for name in heads if re.fullmatch(r"GPU\d+", name)]
+    found = []
+    for row in rows:
+        if row and row[0] in columns and "X" in row:
+            links = dict(zip(columns, row[1:], strict=False))
+            found += [(row[0], peer) for peer in columns[columns.index(row[0]) + 1 :] if links.get(peer) == "SYS"]
+    return found
+
+
+def xids(subject: Subject) -> Iterator[Problem]:
+    """Faults in the kernel's log: each number once a GPU, with the last time that it came."""
+    log = subject.exam.kernel_log if subject.exam is not None else None
+    last: dict[tuple[str, int], tuple[KernelLine, int]] = {}
+    for line in log.lines if log is not None else ():
+        match = XID.search(line.text)
+        if match:
+            key = match["bus"], int(match["number"])
+            last[key] = line, last.get(key, (line, 0))[1] + 1
+    for (bus, number), (line, times) in last.items():
+        hard = OF_HARDWARE.get(number, "")
+        level: Level = "info" if number in OF_PROGRAMS or line.age > RECENT else "error" if number == 79 else "warning"
+        what = f" ({hard})" if hard else " (a program's own fault, mostly)" if number in OF_PROGRAMS else ""
+        index = _index(subject, bus)
+        often = f", {times} times" if times > 1 else ""
+        fix = "" if level == "info" else subject.there("sudo dmesg -T | grep -i xid | tail") + "   (then restart it)"
+        yield XID_SEEN.found(f"{index}: Xid {number}{what}{often}, {lasting(line.age)} ago", fix, level)
+
+
+def _index(subject: Subject, bus: str) -> str:
+    report = subject.exam.health if subject.exam is not None else None
+    known = report.gpus if report is not None else ()
+    return next((f"GPU {gpu.index}" for gpu in known if gpu.bus.lower().endswith(bus.lower())), f"the GPU at {bus}")
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
+def _named(indexes: Sequence[int]) -> str:
+    return f"GPU {indexes[0]}" if len(indexes) == 1 else f"GPUs {', '.join(map(str, indexes))}"

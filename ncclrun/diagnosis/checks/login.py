@@ -1,0 +1,101 @@
+"""What a login brings along: a shell that talks or is slow, variables of another launcher, settings of NCCL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ncclrun.diagnosis.checks.kind import Kind
+from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.interfaces import with_interfaces
+from ncclrun.diagnosis.settings import node_values
+from ncclrun.diagnosis.settings import problems as setting_problems
+from ncclrun.model.facts import NodeFacts
+from ncclrun.model.netevents import Problem
+from ncclrun.model.secrets import value_shown
+from ncclrun.nccl.version import parse
+
+SLOW_SHELL = 2.0
+SLOW_SSH = 5.0
+
+STALE = Kind(
+    id="stale",
+    title="another launcher's variables are in the login environment",
+    symptom="Ranks wait for a master that is somebody else's; torchrun takes options that nobody gave it (PET_…).",
+    cause="A start-up file exports RANK, WORLD_SIZE, MASTER_ADDR or PET_… of an earlier setup, or the host is a "
+    "container of a cluster manager.",
+    cure="Take them out of the start-up file. ncclrun takes them away for its runs.",
+    launch=True,
+)
+NOISE = Kind(
+    id="login_noise",
+    title="the login shell prints something before a command",
+    symptom="scp, rsync and sftp break (`Received message too long`); ncclrun itself skips it.",
+    cause="A start-up file (.bashrc, /etc/profile.d) prints without asking whether somebody is there to read.",
+    cure="Put `[ -t 1 ] || return` at the top of what is read by every shell.",
+)
+SHELL_SLOW = Kind(
+    id="login_slow",
+    title="the login shell takes long to start",
+    symptom="Every command by SSH begins with seconds of nothing.",
+    cause="conda init, a module system, a home on a slow network disk, or a network call in a start-up file.",
+    cure="`bash -xlc exit` shows where it stays; leave for shells that are not interactive at once.",
+)
+SSH_SLOW = Kind(
+    id="ssh_slow",
+    title="the SSH login takes long",
+    symptom="All ncclrun commands begin slowly for this host.",
+    cause="sshd looks up the caller's name at a dead name server (UseDNS), PAM waits for a directory, or GSSAPI does.",
+    cure="`UseDNS no` in sshd_config of that host; see its journal for where the login stays.",
+)
+INTERFACE = Kind(
+    id="no_such_interface",
+    title="a setting names a network interface that the host does not have",
+    symptom="NCCL: `Bootstrap : no socket interface found`; Gloo: `Unable to find address for: eth0`.",
+    cause="NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME was copied from another host, in a start-up file or nccl.conf.",
+    cure="Take the line out, or name an interface that is there. ncclrun sets the right one for each node.",
+)
+KINDS = (STALE, NOISE, SHELL_SLOW, SSH_SLOW, INTERFACE)
+
+
+def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:
+    """Leftovers of another launcher in the login environment, where the workers would take them for their own."""
+    if not facts.stale:
+        return ()
+    message = f"its login environment sets {', '.join(facts.stale)}: taken away for a run"
+    return (STALE.found(message, "remove them from the shell's start-up files there"),)
+
+
+def stale(subject: Subject) -> Iterator[Problem]:
+    """The same of a node."""
+    yield from stale_variables(subject.facts)
+
+
+def shell(subject: Subject) -> Iterator[Problem]:
+    """What it prints, and how long that takes."""
+    told = subject.exam.shell if subject.exam is not None else None
+    if subject.connected is not None and subject.connected > SLOW_SSH:
+        fix = f"ssh -v {subject.node.host} true   shows where it stays"
+        yield SSH_SLOW.found(f"{subject.connected:.1f} s until the node part spoke", fix)
+    if told is None:
+        return
+    if told.printed:
+        first = told.printed.splitlines()[0][:80]
+        fix = subject.there("sed -i '1i [ -t 1 ] || return' ~/.bashrc") + "   (or in the file that prints)"
+        yield NOISE.found(f"{told.path} prints {first!r}", fix, "info")
+    if told.seconds is None or told.seconds > SLOW_SHELL:
+        took = "did not end" if told.seconds is None else f"took {told.seconds:.1f} s"
+        yield SHELL_SLOW.found(f"{told.path} {took}", subject.there("time bash -xlc exit"))
+
+
+def settings(subject: Subject) -> Iterator[Problem]:
+    """What of its own settings of NCCL, Gloo and torch does not do what it says."""
+    facts = subject.facts
+    values = node_values(subject.name, (), facts.settings, parse(facts.python.nccl))
+    yield from setting_problems(values)
+    own = [one for one in values.counting if one.name != "HOME"]
+    for one in with_interfaces((), own, values, facts.interfaces):
+        places = [f"{m.file}:{m.line}" for m in facts.settings.mentions if m.name == one.name]
+        where = places[0] if places else one.file
+        fix = f"write there:  {one.fix}" if one.fix else f"take {one.name} out there"
+        message = f"{one.name}={value_shown(one.name, one.value)} ({where}): {one.sees}"
+        yield INTERFACE.found(message, subject.there(fix))

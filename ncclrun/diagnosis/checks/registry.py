@@ -1,0 +1,104 @@
+"""All checks: the quick ones, which `launch` and `ping` make, and all of them, for `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ncclrun.diagnosis.checks import across, gpus, host, libraries, login, network, training
+from ncclrun.diagnosis.checks.kind import Kind
+from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.guards import crowding, left_over
+from ncclrun.model.cluster import Node
+from ncclrun.model.facts import NodeFacts
+from ncclrun.model.netevents import Problem
+
+GUARDS = (
+    Kind(
+        id="gpu_in_use",
+        title="somebody else uses the GPUs",
+        symptom="`CUDA out of memory` at once, or a run that is slower than yesterday.",
+        cause="Another user's training, a notebook that was left open, or a process of a dead run.",
+        cure="Ask its owner, or take other GPUs.",
+        launch=True,
+    ),
+    Kind(
+        id="leftover",
+        title="processes of a dead run live on",
+        symptom="GPU memory that nobody seems to use; `Address already in use`.",
+        cause="The run's supervisor was killed, so that nobody ended its workers.",
+        cure="`ncclrun launch --clean-leftovers`, or `ncclrun stop RUN`, ends exactly these.",
+        launch=True,
+    ),
+    Kind(
+        id="gpu_locked",
+        title="another launch holds the GPUs",
+        symptom="The launch is refused.",
+        cause="A run of yours, or of another user of ncclrun, has these GPUs.",
+        cure="Stop that run, take other GPUs, or let both use them with `--share-gpus`.",
+        launch=True,
+    ),
+)
+KINDS: dict[str, Kind] = {
+    kind.id: kind for area in (training, libraries, gpus, host, network, login, across) for kind in area.KINDS
+} | {kind.id: kind for kind in GUARDS}
+"""By id."""
+
+Check = Callable[[Subject], Iterator[Problem]]
+QUICK: tuple[Check, ...] = (
+    training.python,
+    training.build,
+    host.disk,
+    host.limits,
+    login.stale,
+    host.clock,
+    gpus.wanted,
+    gpus.there,
+)
+"""They need the facts alone."""
+THOROUGH: tuple[Check, ...] = (
+    training.started,
+    libraries.missing,
+    libraries.several,
+    libraries.forced,
+    libraries.others,
+    gpus.health,
+    gpus.joined,
+    gpus.xids,
+    host.temporary,
+    host.shared_memory,
+    host.usual_limits,
+    host.clock_kept,
+    host.memory,
+    host.processors,
+    host.policies,
+    network.firewall,
+    network.cards,
+    network.rdma,
+    network.ports,
+    network.names,
+    login.shell,
+    login.settings,
+)
+OF_TORCH = frozenset(kind.id for kind in training.KINDS)
+"""They do not concern a run without torch."""
+
+
+def node_problems(node: Node, facts: NodeFacts, *, torch_needed: bool = True) -> tuple[Problem, ...]:
+    """What is wrong with one node by itself, by the quick checks."""
+    found = (problem for check in QUICK for problem in check(Subject(node, facts)))
+    return tuple(problem for problem in found if torch_needed or problem.code not in OF_TORCH)
+
+
+def all_problems(subjects: Sequence[Subject]) -> list[list[Problem]]:
+    """What all checks find, a list for each."""
+    found = [[problem for check in (*QUICK, *THOROUGH) for problem in check(one)] for one in subjects]
+    for one, row in zip(subjects, found, strict=True):
+        used = one.facts.gpus if one.node.gpus is None else [g for g in one.facts.gpus if g.index in one.node.gpus]
+        row.extend(crowding(used, one.nproc, one.facts))
+        row.extend(left_over(left) for left in one.facts.leftovers)
+    differing = across.cluster_problems([one.node for one in subjects], [one.facts for one in subjects])
+    for row, problems in zip(found, differing, strict=True):
+        row.extend(problems)
+    for place, problem in across.mtus(subjects):
+        found[place].append(problem)
+    return [list(dict.fromkeys(row)) for row in found]

@@ -1,0 +1,45 @@
+"""All that `doctor` asks beyond the facts, in parts that run at once, each bounded in time."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from functools import partial
+from typing import Any
+
+from . import firewall, gpuhealth, kernellog, libraries, loginshell, pcie, tasks
+
+SECONDS = 75.0
+"""For each part: they bound themselves, and this is for the file system that hangs under one."""
+
+
+def find(python: str) -> dict[str, Any]:
+    """The fields of model Examination: what each part found by its name, and in ``unknown`` why another did not."""
+    parts: dict[str, tasks.Work] = {
+        "health": gpuhealth.find,
+        "kernel_log": kernellog.find,
+        "firewall": firewall.find,
+        "shell": loginshell.find,
+        "acs": pcie.find,
+        "installed": partial(libraries.find, python),
+    }
+    found: dict[str, Any] = {}
+    unknown: dict[str, str] = {}
+
+    def done(name: str, answer: dict[str, Any]) -> None:
+        if answer.pop("ok"):
+            found[name] = answer
+        else:
+            # "OSError: words (place, function)" is for who mends us; the words alone are for people.
+            words = str(answer["error"]["message"])
+            unknown[name] = words.partition(": ")[2].rpartition(" (")[0] or words
+
+    with selectors.DefaultSelector() as selector:
+        children = tasks.Tasks(selector)
+        for name, part in parts.items():
+            children.spawn(part, partial(done, name), SECONDS)
+        while len(found) + len(unknown) < len(parts):
+            for key, _ in selector.select(max(0.0, children.next_deadline() - time.monotonic())):
+                key.data()
+            children.expire(time.monotonic())
+    return {**found, "unknown": unknown}

@@ -1,0 +1,36 @@
+"""Which PCIe bridges send what one device says to another by way of the processor (ACS), as far as it can be read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from . import commands
+
+SECONDS = 8.0
+
+
+def parse(text: str) -> dict[str, list[str]]:
+    """``redirecting``: bridges with an ACS redirect switched on; ``bridges``: all that told their ACS control."""
+    found: dict[str, list[str]] = {"bridges": [], "redirecting": []}
+    device = ""
+    for line in text.splitlines():
+        if line[:1].strip():
+            device = line.split(" ", 1)[0] if "bridge" in line else ""
+        elif device and "ACSCtl:" in line:
+            found["bridges"].append(device)
+            if re.search(r"(?:ReqRedir|CmpltRedir)\+", line):
+                found["redirecting"].append(device)
+    return found
+
+
+def find() -> dict[str, Any]:
+    """Raises OSError where it can't be read: the kernel shows it to root alone."""
+    program = commands.locate("lspci")
+    if program is None:
+        raise OSError("there is no lspci")
+    output = commands.ask([program, "-vvv"], SECONDS)
+    found = parse(output.out)
+    if output.code != 0 or "<access denied>" in output.out:
+        raise OSError("lspci shows a bridge's ACS control to root alone")
+    return dict(found)

@@ -1,0 +1,157 @@
+"""What the machine grants a process of ours: limits, memory, container, distribution; read from small files."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from . import oom
+from .sysfs import entries, read
+
+PROC = Path("/proc")
+SYS = Path("/sys")
+OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
+DEV = Path("/dev")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # looked at alone
+NVIDIA = "0x10de"
+TIME_ERROR = 5
+TIMEX_BYTES = 512  # struct timex is smaller everywhere
+SYSCTLS = ("net.ipv4.ip_local_port_range", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.rp_filter")
+MODULES = ("nvidia", "nouveau", "nvidia_peermem", "nv_peer_mem", "ib_uverbs")
+
+
+def limits() -> dict[str, dict[str, int | None]]:
+    """Soft and hard limit by name, None for unlimited."""
+    text = read(PROC / "self" / "limits")
+    found = {}
+    for name, words in (("memlock", "Max locked memory"), ("nofile", "Max open files"), ("nproc", "Max processes")):
+        match = re.search(rf"^{words}\s+(\S+)\s+(\S+)", text, re.M)
+        if match:
+            soft, hard = (int(word) if word.isdigit() else None for word in match.groups())
+            found[name] = {"soft": soft, "hard": hard}
+    return found
+
+
+def distribution() -> dict[str, str]:
+    """``id``, ``like``, ``version`` and ``name`` of os-release, "" where it does not say."""
+    text = next(filter(None, map(_text, OS_RELEASE)), "")
+    fields = {key: value.strip("\"'") for key, value in re.findall(r"^([A-Z_]+)=(.*)$", text, re.M)}
+    keys = {"id": "ID", "like": "ID_LIKE", "version": "VERSION_ID", "name": "PRETTY_NAME"}
+    return {ours: fields.get(theirs, "") for ours, theirs in keys.items()}
+
+
+def _text(path: Path) -> str:
+    """A file that may hold names in any language."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def container() -> str:
+    """Which kind of container this is, as far as it shows; "" for none."""
+    if (Path("/") / ".dockerenv").exists():
+        return "docker"
+    if Path("/run/.containerenv").exists():
+        return "podman"
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return "kubernetes"
+    if any(map(read, (Path("/run/systemd/container"),))):
+        return read(Path("/run/systemd/container"))
+    groups = read(PROC / "1" / "cgroup") + read(PROC / "self" / "cgroup")
+    match = re.search(r"\b(docker|kubepods|libpod|lxc)\b", groups)
+    return {"kubepods": "kubernetes", "libpod": "podman"}.get(match.group(1), match.group(1)) if match else ""
+
+
+def _selinux() -> str:
+    state = {"1": "enforcing", "0": "permissive"}
+    return state.get(read(SYS / "fs" / "selinux" / "enforce"), "")
+
+
+def _graphics_cards() -> int:
+    """NVIDIA GPUs on the bus, whether a driver serves them or not; they show in containers, too."""
+    devices = entries(SYS / "bus" / "pci" / "devices")
+    return sum(read(one / "vendor") == NVIDIA and read(one / "class").startswith("0x03") for one in devices)
+
+
+def _sizes(path: str) -> dict[str, int] | None:
+    """Bytes and inodes of the file system there; None where it is not."""
+    try:
+        one = os.statvfs(path)
+    except OSError:
+        return None
+    return {
+        "size": one.f_blocks * one.f_frsize,
+        "free": one.f_bavail * one.f_frsize,
+        "inodes": one.f_files,
+        "inodes_free": one.f_favail,
+    }
+
+
+def _memory() -> dict[str, int | None]:
+    """Bytes: all, what could be had now, and what our control group may take (None: as much as it likes)."""
+    text = read(PROC / "meminfo")
+    found = {name: int(kib) << 10 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.M)}
+    return {"total": found.get("MemTotal"), "available": found.get("MemAvailable"), "limit": _memory_limit()}
+
+
+def _memory_limit() -> int | None:
+    places = ("memory.max", "memory/memory.limit_in_bytes")
+    words = (read(SYS / "fs" / "cgroup" / place) for place in places)
+    # Version 1 says "unlimited" by a number near 2^63.
+    return next((int(word) for word in words if word.isdigit() and int(word) < 1 << 60), None)
+
+
+def _clock_synced() -> bool | None:
+    """Whether the kernel holds its clock for right (NTP); None where it does not say."""
+    try:
+        state = int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES)))
+    except AttributeError:
+        return None
+    return None if state < 0 else state != TIME_ERROR
+
+
+def _glibc() -> str:
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").rpartition(" ")[2]
+    except (ValueError, OSError):
+        return ""
+
+
+def _uptime() -> float:
+    return float((read(PROC / "uptime") or "0").split()[0])
+
+
+def _modules() -> list[str]:
+    loaded = {line.split(" ", 1)[0] for line in read(PROC / "modules").splitlines()}
+    return [name for name in MODULES if name in loaded]
+
+
+def find(state_dir: str) -> dict[str, Any]:
+    """The fields of model System. ``state_dir`` is where run directories are made, "" if nowhere."""
+    system = os.uname()
+    return {
+        "distribution": distribution(),
+        "kernel": system.release,
+        "arch": system.machine,
+        "glibc": _glibc(),
+        "container": container(),
+        "selinux": _selinux(),
+        "limits": limits(),
+        "shared_memory": _sizes(SHARED_MEMORY),
+        "state": _sizes(state_dir) if state_dir else None,
+        "temporary": _sizes("/tmp"),  # noqa: S108  # looked at alone
+        "memory": _memory(),
+        "cards": _graphics_cards(),
+        "gpu_devices": sum(bool(re.fullmatch(r"nvidia\d+", one.name)) for one in entries(DEV)),
+        "modules": _modules(),
+        "cpus_online": os.cpu_count() or 0,
+        "numa_nodes": sum(bool(re.fullmatch(r"node\d+", one.name)) for one in entries(SYS / "devices/system/node")),
+        "oom_kills": oom.kills(),
+        "uptime": _uptime(),
+        "clock_synced": _clock_synced(),
+        "sysctls": {name: read(PROC / "sys" / name.replace(".", "/")) for name in SYSCTLS},
+    }

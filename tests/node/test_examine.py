@@ -1,0 +1,239 @@
+"""The examination: what its parts read of real programs' words, and that one which hangs costs itself alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from ncclrun.model import health as model
+from ncclrun.node import firewall, framechild, gpuhealth, kernellog, libraries, loginshell, pcie, system
+from tests.node.client import Client, connected
+from tests.node.conftest import OLDEST
+
+H200 = (Path(__file__).parent / "recorded" / "h200.xml").read_text("utf-8")
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+class TestWhole:
+    def test_the_answer_has_the_fields_of_the_model(self, node: Client) -> None:
+        answer = node.call("examine", python=OLDEST)
+        told = {name: value for name, value in answer.items() if name not in ("ok", "re")}
+        assert set(told) | set(told["unknown"]) == set(model.Examination.__dataclass_fields__)
+        found = TypeAdapter(model.Examination).validate_python(told, strict=False)
+        assert found.installed is not None
+        assert set(told["installed"]) == set(model.Installed.__dataclass_fields__)
+        assert found.shell is not None
+        assert found.shell.path.startswith("/")
+
+    def test_the_system_stands_in_the_facts(self, node: Client) -> None:
+        told = node.call("facts", python="")["system"]
+        assert set(told) == set(model.System.__dataclass_fields__)
+        found = TypeAdapter(model.System).validate_python(told)
+        assert found.memory.total is not None
+        assert found.shared_memory is not None
+        assert set(found.limits) == {"memlock", "nofile", "nproc"}
+
+    def test_what_fails_is_unknown_with_the_reason_and_the_rest_is_told(
+        self, env: dict[str, str], tmp_path: Path
+    ) -> None:
+        program(tmp_path / "nvidia-smi", "echo 'No devices were found'; exit 6")
+        with connected(OLDEST, {**env, "PATH": f"{tmp_path}:{env['PATH']}"}) as node:
+            answer = node.call("examine", python=OLDEST)
+        assert answer["unknown"]["health"] == "nvidia-smi ended with exit code 6: No devices were found"
+        assert "health" not in answer
+        assert "installed" in answer
+
+
+class TestGpus:
+    """nvidia-smi's report, as a real driver gives it."""
+
+    def test_a_sound_one(self) -> None:
+        (gpu,) = gpuhealth.parse(H200)
+        assert set(gpu) == set(model.GpuHealth.__dataclass_fields__)
+        assert gpu == {
+            "index": 0,
+            "uuid": "GPU-11111111-2222-3333-4444-555555555555",
+            "bus": "00000000:00:06.0",
+            "ecc": "Enabled",
+            "uncorrected": 0,
+            "remap_pending": False,
+            "remap_failed": False,
+            "recovery": "",
+            "persistence": "Enabled",
+            "mig": "Disabled",
+            "compute_mode": "Default",
+            "width": 16,
+            "widest": 16,
+            "slow": [],
+            "temperature": 37,
+            "fabric": "",
+        }
+
+    @pytest.mark.parametrize(
+        ("old", "new", "field", "value"),
+        [
+            ("<dram_uncorrectable>0<", "<dram_uncorrectable>2<", "uncorrected", 2),
+            ("<remapped_row_pending>No<", "<remapped_row_pending>Yes<", "remap_pending", True),
+            ("<remapped_row_failure>No<", "<remapped_row_failure>Yes<", "remap_failed", True),
+            ("<current_mig>Disabled<", "<current_mig>Enabled<", "mig", "Enabled"),
+            ("<current_link_width>16x<", "<current_link_width>8x<", "width", 8),
+            (
+                "thermal_slowdown>Not Active<",
+                "thermal_slowdown>Active<",
+                "slow",
+                ["hw_thermal_slowdown", "sw_thermal_slowdown"],
+            ),
+            ("<state>N/A</state>", "<state>In Progress</state>", "fabric", "In Progress"),
+        ],
+    )
+    def test_each_fault_shows(self, old: str, new: str, field: str, value: Any) -> None:
+        assert old in H200
+        assert gpuhealth.parse(H200.replace(old, new))[0][field] == value
+
+    def test_fields_that_an_old_driver_lacks_are_unknown(self) -> None:
+        (gpu,) = gpuhealth.parse("<nvidia_smi_log><gpu id='0:6'><uuid>GPU-1</uuid></gpu></nvidia_smi_log>")
+        assert (gpu["uncorrected"], gpu["width"], gpu["ecc"], gpu["remap_pending"]) == (None, None, "", False)
+
+    def test_what_is_no_report_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="can't be read"):
+            gpuhealth.parse("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")
+
+
+def test_bridges_that_redirect_are_told_from_others() -> None:
+    text = (
+        "00:01.0 PCI bridge: Intel Root Port\n\tCapabilities: [220] Access Control Services\n"
+        "\t\tACSCap:\tSrcValid+ ReqRedir+ CmpltRedir+\n\t\tACSCtl:\tSrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+\n"
+        "00:02.0 PCI bridge: Intel Root Port\n\t\tACSCtl:\tSrcValid- ReqRedir- CmpltRedir-\n"
+        "01:00.0 Ethernet controller: Mellanox\n\t\tACSCtl:\tSrcValid+ ReqRedir+\n"
+    )
+    assert pcie.parse(text) == {"bridges": ["00:01.0", "00:02.0"], "redirecting": ["00:01.0"]}
+
+
+class TestKernelLog:
+    def test_of_all_its_lines_those_that_tell_of_trouble(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = [(1.0, "usb 1-1: new device"), (2.0, "NVRM: Xid (PCI:0000:00:06): 79, pid=1, off the bus")]
+        monkeypatch.setattr(kernellog, "_records", lambda: iter(lines))
+        (line,) = kernellog.find()["lines"]
+        assert "Xid" in line["text"]
+        assert line["age"] > 0
+
+    def test_a_closed_one_is_no_empty_one(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(kernellog, "KMSG", tmp_path / "none")
+        program(tmp_path / "journalctl", "echo 'No journal files were opened' >&2; exit 1")
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(OSError, match=r"closed to this user.*No journal files"):
+            kernellog.find()
+
+    def test_the_journal_stands_in(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(kernellog, "KMSG", tmp_path / "none")
+        program(tmp_path / "journalctl", "echo '[    3.500000] gpu1 kernel: NVRM: Xid (PCI:0000:00:06): 48, x'")
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert ["Xid" in line["text"] for line in kernellog.find()["lines"]] == [True]
+
+
+class TestLibraries:
+    def test_nccl_s_version_stands_in_its_own_text(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        library = tmp_path / "libnccl.so.2"
+        monkeypatch.setattr(libraries, "PIECE", 300)
+        library.write_bytes(b"\0" * 290 + b"NCCL version 2.27.5+cuda12.9\0" + b"\0" * 900)
+        assert libraries.version_of(str(library)) == ("2.27.5", "12.9")
+        library.write_bytes(b"nothing of the kind")
+        assert libraries.version_of(str(library)) == ("", "")
+
+    def test_every_one_is_found_by_its_ways(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        library = tmp_path / "libnccl.so.2"
+        library.write_bytes(b"NCCL version 2.18.3+cuda11.8")
+        (tmp_path / "libnccl.so").symlink_to(library)
+        program(tmp_path / "ldconfig", f"echo '1 libs'; echo '	libnccl.so.2 (libc6,x86-64) => {library}'")
+        program(tmp_path / "python3", "exit 3")
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+        monkeypatch.setenv("PATH", str(tmp_path))
+        told = libraries.find("python3")
+        (found,) = [one for one in told["libraries"] if one["path"].startswith(str(tmp_path))]
+        assert found["ways"] == ["LD_LIBRARY_PATH", "ldconfig"]
+        assert found["names"] == ["libnccl.so", "libnccl.so.2"]
+        assert (found["version"], found["cuda"]) == ("2.18.3", "11.8")
+        assert told["frameworks"] == {"trouble": "it ended with exit code 3"}
+
+    def test_what_was_said_before_torch_crashed_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        said = framechild.MARK + json.dumps({"packages": [{"name": "torch", "version": "2.5", "files": []}]})
+        program(tmp_path / "python3", f"echo '{said}'; kill -SEGV $$")
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        told = libraries.find("python3")["frameworks"]
+        assert told["packages"][0]["name"] == "torch"
+        assert "SIGSEGV" in told["trouble"]
+
+
+def test_the_login_shell_is_timed_and_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".bashrc").write_text("echo Welcome to the lab\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(loginshell.pwd, "getpwuid", lambda _: type("Entry", (), {"pw_shell": "/bin/bash"}))
+    told = loginshell.find()
+    assert set(told) == set(model.LoginShell.__dataclass_fields__)
+    assert told["printed"] == "Welcome to the lab"
+
+
+def test_a_firewall_whose_rules_are_closed_is_no_absent_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "nft", "echo 'Operation not permitted (you must be root)' >&2; exit 1")
+    monkeypatch.setattr(firewall, "LISTING", (("nft", ["nft", "list", "ruleset"]),))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = firewall.find()
+    assert (told["by"], told["rules"]) == ("", "")
+    assert told["closed"] == "nft: Operation not permitted (you must be root)"
+
+
+class TestSystem:
+    def test_the_limits(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "limits").write_text(
+            "Limit                     Soft Limit           Hard Limit           Units     \n"
+            "Max open files            1024                 1048576              files     \n"
+            "Max locked memory         unlimited            unlimited            bytes     \n"
+        )
+        monkeypatch.setattr(system, "PROC", tmp_path)
+        assert system.limits() == {
+            "memlock": {"soft": None, "hard": None},
+            "nofile": {"soft": 1024, "hard": 1048576},
+        }
+
+    def test_cards_on_the_bus(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, vendor, kind in (
+            ("0", "0x10de", "0x030200"),
+            ("1", "0x10de", "0x040300"),
+            ("2", "0x8086", "0x030000"),
+        ):
+            device = tmp_path / "bus/pci/devices" / name
+            device.mkdir(parents=True)
+            (device / "vendor").write_text(f"{vendor}\n")
+            (device / "class").write_text(f"{kind}\n")
+        monkeypatch.setattr(system, "SYS", tmp_path)
+        assert system.find("")["cards"] == 1  # its sound card is none
+
+    def test_the_distribution(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        release = tmp_path / "os-release"
+        release.write_text('ID="rocky"\nID_LIKE="rhel centos"\nVERSION_ID="9.4"\nPRETTY_NAME="Rocky Linux 9.4"\n')
+        monkeypatch.setattr(system, "OS_RELEASE", (tmp_path / "none", release))
+        assert system.distribution() == {
+            "id": "rocky",
+            "like": "rhel centos",
+            "version": "9.4",
+            "name": "Rocky Linux 9.4",
+        }
+
+
+@pytest.mark.torch
+def test_a_real_torch_says_what_it_is() -> None:
+    pytest.importorskip("torch")
+    told = libraries.find(sys.executable)["frameworks"]
+    assert told["trouble"] == ""
+    assert "torch" in [package["name"] for package in told["packages"]]
+    assert told["torch_seconds"] > 0
