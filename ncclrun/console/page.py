@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from ncclrun.console.doctor import HEADS, grouped, rows
 from ncclrun.console.findings import Finding, fold, same_on
 from ncclrun.console.heatmap import DENSE, MOST, heatmap, looks
 from ncclrun.console.leftout import left_out_text, split
@@ -18,6 +19,7 @@ from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_fi
 from ncclrun.console.resolved import conclusion_lines, probed_words
 from ncclrun.console.sanitize import one_line
 from ncclrun.console.words import count, duration, moment, shell_word, speed
+from ncclrun.model.doctorevents import DoctorFinding, Examined
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Connected, Event, Failure, Refused, Unreachable, Warn
@@ -70,7 +72,7 @@ def render_page(title: str, events: Sequence[Event]) -> str:
         summary=_summary(seen, others),
         matrix=heatmap(seen, pairs, scales),
         worst=_worst(seen, others),
-        nodes=_nodes(seen, events),
+        nodes=_examined(events) or _nodes(seen, events),
         candidates=_candidates(seen),
         data=_data(seen, others, scales),
     )
@@ -110,7 +112,24 @@ def _messages(events: Iterable[Event]) -> str:
         + "</li>"
         for one, others in fold(said)
     ]
+    blocks += _findings([event for event in events if isinstance(event, DoctorFinding)])
     return f'<ul class="messages">{"".join(blocks)}</ul>' if blocks else ""
+
+
+def _findings(found: Sequence[DoctorFinding]) -> list[str]:
+    """What `doctor` found: of each kind its title and cause once, the worst first."""
+    blocks = []
+    for kind, folded in reversed(grouped(found)):
+        parts = [f"<b>{kind.level}</b> <b>{text_of(kind.title)}</b> [{text_of(kind.id)}]"]
+        for one, others in folded:
+            parts.append(f"<p><pre>{block_of(one.told)}</pre></p>")
+            if one.fix:
+                parts.append(f'<p class="fix"><b>fix</b> <code>{block_of(one.fix)}</code></p>')
+            if others:
+                parts.append(f"<p>{text_of(same_on((one, others)))}</p>")
+        parts += [f"<p>{text_of(kind.cause)}</p>"] if kind.cause else []
+        blocks.append(f'<li class="{kind.level}">{"".join(parts)}</li>')
+    return blocks
 
 
 def _summary(seen: Seen, pairs: Sequence[Pair]) -> str:
@@ -174,6 +193,12 @@ def _nodes(seen: Seen, events: Iterable[Event]) -> str:
         )
     heads = ("", "node", "host", "fit", "interface", "address", "NCCL_IB_HCA", "NCCL", "NCCL says", "gpus", "torch")
     return table_of(heads, rows) if rows else ""
+
+
+def _examined(events: Iterable[Event]) -> str:
+    found = [event for event in events if isinstance(event, Examined)]
+    kinds = ["bad" if one.worst == "error" else "" for one in found]
+    return table_of(HEADS, rows(found), kinds) if found else ""
 
 
 def _candidates(seen: Seen) -> str:

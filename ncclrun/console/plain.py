@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ncclrun.console.doctor import DoctorBoard
 from ncclrun.console.dryrun import plan_text
 from ncclrun.console.labels import Labels
 from ncclrun.console.network import NetworkBoard
@@ -32,6 +33,7 @@ class PlainView:
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
         self._runs = RunsBoard()
+        self._doctor = DoctorBoard()
 
     def show(self, event: Event) -> None:
         """One event; raises OutputClosed when a reader has left."""
@@ -48,8 +50,9 @@ class PlainView:
         self._network.add(event)
         found, said = self._settings.said(event, None)
         runs, told = self._runs.said(event, None)
-        self._stdout.write(self._network.due(event, None) + found + runs)
-        self._stderr.write(render([*said, *told, *self._progress.note(event)], colors=False))
+        examined, ills = self._doctor.said(event, None)
+        self._stdout.write(self._network.due(event, None) + found + runs + examined)
+        self._stderr.write(render([*said, *told, *ills, *self._progress.note(event)], colors=False))
         if isinstance(event, Planned) and self._plan:
             self._stdout.write(plan_text(event))
         elif isinstance(event, Pinged):

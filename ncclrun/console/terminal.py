@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from ncclrun.console.doctor import DoctorBoard
 from ncclrun.console.dryrun import plan_text
 from ncclrun.console.labels import Labels
 from ncclrun.console.network import NetworkBoard
@@ -57,6 +58,7 @@ class TerminalView:
         self._network = NetworkBoard()
         self._settings = SettingsBoard()
         self._runs = RunsBoard()
+        self._doctor = DoctorBoard()
         self._plan = plan
         self._prompt = prompt
         self._bars: dict[Key, Log] = {}
@@ -139,8 +141,9 @@ class TerminalView:
         self._network.add(event)
         found, said = self._settings.said(event, self._screen.columns)
         runs, told = self._runs.said(event, self._screen.columns)
-        text = self._network.due(event, self._screen.columns) + found + runs
-        text += render([*said, *told, *self._progress.note(event)], colors=True, width=self._screen.columns)
+        examined, ills = self._doctor.said(event, self._screen.columns)
+        text = self._network.due(event, self._screen.columns) + found + runs + examined
+        text += render([*said, *told, *ills, *self._progress.note(event)], colors=True, width=self._screen.columns)
         if isinstance(event, Planned) and self._plan:
             text += plan_text(event)
         elif isinstance(event, Pinged):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from ncclrun.model.doctorevents import DoctorFinding, Examined, FactsSaved
 from ncclrun.model.endevents import Ended, Retrying
 from ncclrun.model.netevents import (
     Judged,
@@ -258,4 +259,7 @@ Event = (
     | LeftOnNode
     | RecordedRun
     | Cleaned
+    | Examined
+    | DoctorFinding
+    | FactsSaved
 )

@@ -176,7 +176,7 @@ class TestLibraries:
 def test_the_login_shell_is_timed_and_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".bashrc").write_text("echo Welcome to the lab\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(loginshell.pwd, "getpwuid", lambda _: type("Entry", (), {"pw_shell": "/bin/bash"}))
+    monkeypatch.setattr("pwd.getpwuid", lambda _: type("Entry", (), {"pw_shell": "/bin/bash"}))
     told = loginshell.find()
     assert set(told) == set(model.LoginShell.__dataclass_fields__)
     assert told["printed"] == "Welcome to the lab"

@@ -11,6 +11,7 @@ from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.facts import Gpu, GpuProcess, Leftover, LeftoverProcess, PythonFacts, RdmaDevice, RdmaPort
 from ncclrun.model.health import (
     Acs,
+    Distribution,
     Examination,
     Firewall,
     GpuReport,
@@ -20,6 +21,7 @@ from ncclrun.model.health import (
     LoginShell,
     Package,
     Sizes,
+    System,
 )
 from ncclrun.model.network import LookUp, Names
 from ncclrun.model.settings import Mention, NodeSettings
@@ -192,7 +194,7 @@ def test_a_sound_host_is_accused_of_nothing() -> None:
 def test_what_nobody_could_look_at_is_no_finding() -> None:
     assert found(replace(sound(), exam=None)) == []
     assert found(replace(sound(), exam=Examination())) == []
-    assert found(replace(facts(system=hosts.System()), exam=Examination())) == []
+    assert found(replace(facts(system=System()), exam=Examination())) == []
 
 
 def test_every_kind_is_shown_to_fire_here_or_beside() -> None:
@@ -253,7 +255,7 @@ class TestNccl:
     )
     def test_by_the_distribution(self, distribution: tuple[str, str, str], words: str) -> None:
         one = frameworks(torch_error="ImportError: libnccl.so.2: cannot open shared object file")
-        made = replace(hosts.SYSTEM, distribution=hosts.Distribution(*distribution))
+        made = replace(hosts.SYSTEM, distribution=Distribution(*distribution))
         (problem,) = [p for p in found(replace(one, facts=replace(one.facts, system=made))) if p.code == "nccl_missing"]
         assert words in problem.fix
         assert "/opt/env/bin/python -m pip install nvidia-nccl-cu12" in problem.fix

@@ -1,0 +1,210 @@
+"""`ncclrun doctor`: everything about the nodes that is known to break runs, each with what mends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ncclrun.commands.answers import read_answer
+from ncclrun.commands.control import Control
+from ncclrun.commands.findings import Finding, findings_told, problem_of
+from ncclrun.commands.recordfile import save
+from ncclrun.commands.visit import Visit
+from ncclrun.diagnosis.checks.registry import KINDS, all_problems
+from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.model.cluster import ClusterSpec, Launch, Network, Node, Ssh
+from ncclrun.model.doctorevents import DoctorFinding, Examined
+from ncclrun.model.endevents import Ended
+from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, PlanError
+from ncclrun.model.events import Event
+from ncclrun.model.facts import Interface
+from ncclrun.model.health import Examination
+from ncclrun.model.netevents import Problem
+from ncclrun.model.network import Names
+from ncclrun.model.record import NodeRecord, Records
+from ncclrun.model.settings import Level
+from ncclrun.model.words import listed
+from ncclrun.planning.network import choose
+from ncclrun.transport.base import Transport
+from ncclrun.transport.fleet import for_all
+from ncclrun.transport.session import Session
+
+EXAMINE_TIMEOUT = 150.0
+"""Seconds for a node's examination: a cold torch on a network disk takes its time."""
+NAMES_TIMEOUT = 30.0
+LOOK_UP_SECONDS = 3.0
+EXIT_ERRORS = 1
+ORDER: tuple[Level, ...] = ("error", "warning", "info")
+
+_EXAM = TypeAdapter(Examination)
+_NAMES = TypeAdapter(Names)
+_Told = tuple[Examination, Names]
+
+
+def doctor(
+    cluster: ClusterSpec, transport: Transport, control: Control, *, file: Path | None = None, mask: bool = False
+) -> Iterator[Event]:
+    """Visits all nodes, saves what they tell if there is a ``file`` for it, and judges it."""
+    began = time.monotonic()
+    records = yield from _gathered(cluster, transport, control)
+    if file is not None:
+        yield save(file, records, mask=mask)
+    yield from judged(records, began)
+
+
+def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> Generator[Event, None, Records]:
+    """What each node tells; of who can't be asked, why."""
+    with Visit(cluster, transport, control) as visit:
+        yield from visit.events()
+        told: dict[int, _Told] = {}
+        sessions = {one.node_rank: one.session for one in visit.participants}
+
+        def question(rank: int, session: Session) -> _Told:
+            return _asked(session, visit.facts[rank].python.executable or cluster.nodes[rank].launch.python)
+
+        for rank, answer in for_all(sessions, question, cancelled=control.stopped):
+            if isinstance(answer, NcclrunError):
+                visit.lost[rank] = problem_of(answer)
+            else:
+                told[rank] = answer
+        control.check()
+        lost = [Finding(rank, problem) for rank, problem in sorted(visit.lost.items()) if rank in visit.connected]
+        yield from findings_told(visit.nodes, lost)
+        nodes = tuple(_record(visit, rank, told.get(rank)) for rank in range(len(cluster.nodes)))
+    return Records(nodes, cluster.source, time.time(), f"ncclrun {version('ncclrun')}")
+
+
+def _asked(session: Session, python: str) -> _Told:
+    answer = session.call("examine", timeout=EXAMINE_TIMEOUT, python=python)
+    exam: Examination = read_answer(_EXAM, _known(answer, Examination), "what it found makes")
+    names = session.call("names", timeout=NAMES_TIMEOUT, addresses=[], limit=LOOK_UP_SECONDS)
+    return exam, read_answer(_NAMES, _known(names, Names))
+
+
+def _known(answer: dict[str, Any], kind: type) -> dict[str, Any]:
+    fields = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    return {name: value for name, value in answer.items() if name in fields}
+
+
+def _record(visit: Visit, rank: int, told: _Told | None) -> NodeRecord:
+    node, connected = visit.nodes[rank], visit.connected.get(rank)
+    exam, names = told or (None, None)
+    return NodeRecord(
+        name=node.name,
+        node_rank=rank,
+        host=node.host,
+        python=node.launch.python,
+        nproc=node.launch.nproc_per_node,
+        gpus=node.gpus,
+        facts=visit.facts.get(rank),
+        exam=exam,
+        names=names,
+        connected=None if connected is None else connected.seconds,
+        lost=visit.lost.get(rank),
+    )
+
+
+# --- judging, with or without the hosts
+
+
+def judged(records: Records, began: float) -> Iterator[Event]:
+    """A row a node, every finding (the worst ones first), and the end; ``began`` is on the monotonic clock."""
+    known = [one for one in records.nodes if one.facts is not None]
+    subjects = _subjects(known)
+    found = all_problems(subjects)
+    for one, subject, problems in zip(known, subjects, found, strict=True):
+        yield _row(one, subject, problems)
+    rows = [(one, subject, p) for one, subject, ps in zip(known, subjects, found, strict=True) for p in ps]
+    for one, subject, problem in sorted(rows, key=lambda row: ORDER.index(row[2].level)):
+        yield _finding(one, subject.facts.hostname, problem)
+    lost = [one.name for one in records.nodes if one.lost is not None]
+    ill = [one.name for one, problems in zip(known, found, strict=True) if any(p.level == "error" for p in problems)]
+    code = EXIT_UNREACHABLE if lost else EXIT_ERRORS if ill else 0
+    said = [f"no answer from {listed(lost, 8)}"] if lost else []
+    said += [f"errors on {listed(ill, 8)}"] if ill else []
+    reason = "; ".join(said) or "nothing was found that would keep a run from starting"
+    yield Ended(run_id="", exit_code=code, reason=reason, seconds=time.monotonic() - began)
+
+
+def from_file(records: Records) -> Iterator[Event]:
+    """The same of saved facts; hosts that did not answer then are told as they were."""
+    nodes = [_node(one) for one in records.nodes]
+    lost = [Finding(place, one.lost) for place, one in enumerate(records.nodes) if one.lost is not None]
+    yield from findings_told(nodes, lost)
+    yield from judged(records, time.monotonic())
+
+
+def _node(one: NodeRecord) -> Node:
+    """As far as the checks look at it."""
+    launch = Launch(python=one.python, nproc_per_node=one.nproc)
+    return Node(one.name, one.host, Ssh(), Network(), launch, gpus=one.gpus)
+
+
+def _subjects(known: Sequence[NodeRecord]) -> list[Subject]:
+    nodes = [_node(one) for one in known]
+    facts = [one.facts for one in known if one.facts is not None]
+    bare = [Subject(node, fact) for node, fact in zip(nodes, facts, strict=True)]
+    return [
+        replace(subject, exam=one.exam, names=one.names, connected=one.connected, interface=interface)
+        for subject, one, interface in zip(bare, known, _interfaces(bare), strict=True)
+    ]
+
+
+def _interfaces(subjects: Sequence[Subject]) -> list[Interface | None]:
+    """Where the facts alone would have the run's network; that is proven by `ping`, and not asked for here."""
+    facts = [one.facts for one in subjects]
+    try:
+        chosen = choose([one.node for one in subjects], facts, None).endpoints if len(subjects) > 1 else ()
+    except PlanError:  # `ping` tells why
+        chosen = ()
+    if not chosen:
+        return [None for _ in subjects]
+    return [
+        next((one for one in fact.interfaces if one.name == endpoint.interface and not one.loopback), None)
+        for fact, endpoint in zip(facts, chosen, strict=True)
+    ]
+
+
+def _row(one: NodeRecord, subject: Subject, problems: Sequence[Problem]) -> Examined:
+    facts = subject.facts
+    loaded = [library.version for library in subject.installed.nccl if "torch" in library.ways]
+    levels = {problem.level for problem in problems}
+    return Examined(
+        node=one.name,
+        node_rank=one.node_rank,
+        host=one.host,
+        hostname=facts.hostname,
+        system=facts.system.distribution.name,
+        container=facts.system.container,
+        kernel=facts.system.kernel,
+        gpus=tuple(gpu.name for gpu in facts.gpus),
+        driver=facts.driver,
+        python=facts.python.version,
+        torch=facts.python.torch,
+        cuda=facts.python.cuda,
+        nccl=(loaded or [""])[0] or facts.python.nccl,
+        worst=next((level for level in ORDER if level in levels), None),
+        unknown=subject.exam.unknown if subject.exam is not None else {},
+    )
+
+
+def _finding(one: NodeRecord, hostname: str, problem: Problem) -> DoctorFinding:
+    kind = KINDS.get(problem.code)
+    return DoctorFinding(
+        node=one.name,
+        node_rank=one.node_rank,
+        host=one.host,
+        hostname=hostname,
+        id=problem.code,
+        level=problem.level,
+        title=kind.title if kind else "",
+        evidence=problem.message,
+        cause=kind.cause if kind else "",
+        fix=problem.fix,
+    )

@@ -1,0 +1,97 @@
+"""Doctor's table and findings as people read them: a fault once, with all hosts that have it, and what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ncclrun.console.doctor import DoctorBoard
+from ncclrun.console.notes import render
+from ncclrun.console.page import render_page
+from ncclrun.model.doctorevents import DoctorFinding, Examined
+from ncclrun.model.endevents import Ended
+from ncclrun.model.events import Event
+
+END = Ended(run_id="", exit_code=1, reason="errors on gpu2", seconds=3.0)
+
+
+def examined(rank: int, **fields: Any) -> Examined:
+    given: dict[str, Any] = {
+        "system": "Ubuntu 22.04",
+        "container": "",
+        "kernel": "6.8",
+        "gpus": ("NVIDIA H100", "NVIDIA H100"),
+        "driver": "570.1",
+        "python": "3.11.4",
+        "torch": "2.7",
+        "cuda": "12.6",
+        "nccl": "2.26.2",
+    }
+    return Examined(
+        node=f"gpu{rank + 1}", node_rank=rank, host=f"gpu{rank + 1}", hostname=f"h{rank + 1}", **{**given, **fields}
+    )
+
+
+def finding(rank: int, **fields: Any) -> DoctorFinding:
+    given: dict[str, Any] = {
+        "id": "stale",
+        "level": "warning",
+        "title": "another launcher's variables",
+        "evidence": "its login sets RANK",
+        "cause": "A start-up file exports it.",
+        "fix": f"on gpu{rank + 1}:  vi ~/.bashrc",
+    }
+    return DoctorFinding(
+        node=f"gpu{rank + 1}", node_rank=rank, host=f"gpu{rank + 1}", hostname=f"h{rank + 1}", **{**given, **fields}
+    )
+
+
+def shown(*events: Event) -> tuple[str, str]:
+    board = DoctorBoard()
+    for event in events:
+        assert board.said(event, None) == ("", [])
+    text, notes = board.said(END, None)
+    return text, render(notes, colors=False)
+
+
+def test_a_row_a_node() -> None:
+    table, _ = shown(examined(0), examined(1, worst="error", container="docker", unknown={"kernel_log": "closed"}))
+    head, first, second = table.splitlines()
+    assert head.split()[0] == "node"
+    assert "gpu1  ok" in first
+    assert "2 x H100" in first
+    assert "error" in second
+    assert "(docker)" in second
+    assert second.endswith("kernel log")
+
+
+def test_the_same_on_many_nodes_is_told_once() -> None:
+    _, notes = shown(*(finding(rank) for rank in range(3)))
+    assert notes.count("another launcher's variables [stale]") == 1
+    assert "gpu1: its login sets RANK" in notes
+    assert "fix: on gpu1:  vi ~/.bashrc" in notes
+    assert "likewise on gpu2, gpu3" in notes
+    assert "3 warnings" in notes
+
+
+def test_errors_stand_last_where_a_reader_looks() -> None:
+    error = finding(1, id="fabric_manager", level="error", title="the fabric is not up", evidence="In Progress")
+    _, notes = shown(error, finding(0))
+    assert notes.index("[stale]") < notes.index("[fabric_manager]")
+    assert "1 error, 1 warning" in notes
+
+
+def test_what_could_not_be_looked_at_is_said_to_be_unknown() -> None:
+    _, notes = shown(examined(0, unknown={"kernel_log": "closed to this user", "health": "no nvidia-smi"}))
+    assert "gpu1: kernel log unknown: closed to this user" in notes
+    bare = replace(examined(0, unknown={"health": "there is no nvidia-smi"}), gpus=())
+    assert shown(bare)[1] == ""
+
+
+def test_the_page_has_all_of_it_and_nothing_of_it_is_markup() -> None:
+    wild = finding(0, evidence="prints <script>alert(1)</script>")
+    page = render_page("doctor", [examined(0, worst="warning"), wild, finding(1), END])
+    assert "another launcher&#x27;s variables" in page
+    assert "A start-up file exports it." in page
+    assert "2 x H100" in page
+    assert "<script>alert" not in page
