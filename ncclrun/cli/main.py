@@ -11,6 +11,7 @@ import typer
 from ncclrun.cli import options
 from ncclrun.cli.access import keys, trust
 from ncclrun.cli.doctor import doctor
+from ncclrun.cli.explain import explain
 from ncclrun.cli.launch import LaunchCommand, launch
 from ncclrun.cli.nccl import app as nccl
 from ncclrun.cli.network import ping, resolve
@@ -50,7 +51,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 app.callback(invoke_without_command=True)(version)
 app.command(cls=LaunchCommand)(launch)
 app.add_typer(nccl, name="nccl")
-for command in (doctor, ping, resolve, status, runs, logs, attach, stop, clean, trust, keys, schema):
+for command in (doctor, ping, resolve, status, runs, logs, explain, attach, stop, clean, trust, keys, schema):
     app.command()(command)
 
 

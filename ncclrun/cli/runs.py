@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ncclrun.transport.base import Transport
 
 
-def _cluster(file: str | None) -> ClusterSpec | None:
+def cluster_of(file: str | None) -> ClusterSpec | None:
     return None if file is None else find_cluster(file, None, None)
 
 
-def _run(run: str | None, cluster: ClusterSpec | None, transport: Transport, control: Control) -> RunDir:
+def run_of(run: str | None, cluster: ClusterSpec | None, transport: Transport, control: Control) -> RunDir:
     """The run that is meant, as it is known here, or as its nodes know it."""
     from ncclrun.commands.elsewhere import find_one
     from ncclrun.commands.history import RunDir, find_run
@@ -48,10 +48,10 @@ def logs(
     from ncclrun.commands.logs import read_logs
     from ncclrun.commands.options import stream_option
 
-    nodes = _cluster(cluster)
+    nodes = cluster_of(cluster)
     with signals() as control, open_transport(ask_pass, nodes) as transport:
         if nodes is not None:
-            run = _run(run, nodes, transport, control).run_id
+            run = run_of(run, nodes, transport, control).run_id
         events = read_logs(
             run, transport, control, node=node, ranks=rank, stream=stream_option(stream), tail=tail, follow=follow
         )
@@ -71,9 +71,9 @@ def stop(
     """
     from ncclrun.commands.rejoin import stop as command
 
-    nodes = _cluster(cluster)
+    nodes = cluster_of(cluster)
     with signals() as control, open_transport(ask_pass, nodes) as transport:
-        show(command(_run(run, nodes, transport, control), transport, control, kill=kill), control, json=json)
+        show(command(run_of(run, nodes, transport, control), transport, control, kill=kill), control, json=json)
 
 
 def attach(
@@ -93,7 +93,7 @@ def attach(
     from ncclrun.commands.rejoin import attach as command
 
     wish = stall_options(stall, stall_action)
-    nodes = _cluster(cluster)
+    nodes = cluster_of(cluster)
     with signals(asks=True, json=json) as control, open_transport(ask_pass, nodes) as transport:
-        events = command(_run(run, nodes, transport, control), transport, control, stall=wish)
+        events = command(run_of(run, nodes, transport, control), transport, control, stall=wish)
         show(events, control, json=json)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ncclrun.commands.contact import connect, reopen
 from ncclrun.commands.control import Control, Interrupted
+from ncclrun.commands.explain import with_finding
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.inbox import Inbox, inbox_sink
@@ -215,6 +216,7 @@ class Rejoin:
             victims=outcome.victims,
             directory=str(self._run.path),
         )
+        ended = with_finding(self._run, ended, self._members)
         told = (self._run.read("end.json") or {}).get("complete") or isinstance(self._writer, ReadAlong)
         # Whoever writes the logs here says whether they are whole.
         if all(member.record is not None or member.rebooted for member in self._members) and not told:

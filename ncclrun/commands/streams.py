@@ -45,8 +45,9 @@ class Streams:
             told = member.asked is not None or member.state == "stopping" or member.workers_over
             folded = place.rank is None and told
             yield _log_event(member, place, header["time"], whole, folded=folded)
-            if place.rank is not None and (against := self._watch.line(member.node_rank, whole)) is not None:
-                yield Warn(node=member.node.name, text=against.message, fix=against.fix)
+            wrong = None if place.rank is None else self._watch.line(member.node_rank, whole, place.rank)
+            if wrong is not None:
+                yield Warn(node=member.node.name, text=wrong.message, fix=wrong.fix)
         if lines.partial:
             yield _log_event(member, place, header["time"], lines.partial, partial=True)
 

@@ -6,6 +6,7 @@ import time
 
 from ncclrun.console.doctor import DoctorBoard
 from ncclrun.console.dryrun import plan_text
+from ncclrun.console.explain import explanation
 from ncclrun.console.labels import Labels
 from ncclrun.console.network import NetworkBoard
 from ncclrun.console.notes import render
@@ -17,6 +18,7 @@ from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.status import RunsBoard
 from ncclrun.model.endevents import Ended, Retrying
 from ncclrun.model.events import Event, Log, Planned, RunCreated
+from ncclrun.model.explainevents import Explained
 from ncclrun.model.netevents import Pinged
 
 
@@ -55,6 +57,8 @@ class PlainView:
         self._stderr.write(render([*said, *told, *ills, *self._progress.note(event)], colors=False))
         if isinstance(event, Planned) and self._plan:
             self._stdout.write(plan_text(event))
+        elif isinstance(event, Explained):
+            self._stdout.write(explanation(event, width=None))
         elif isinstance(event, Pinged):
             self._board.add(event)
         elif isinstance(event, Ended):

@@ -54,6 +54,11 @@ def _cause(event: Ended, cause: Cause) -> list[Note]:
         notes.append(Note("more", "\n".join(f"| {line}" for line in tail)))
     if cause.hint:
         notes.append(Note("more", cause.hint))
+    if event.finding is not None:
+        notes.append(Note("more", f"what its logs show: {event.finding.title}"))
+        if event.finding.fix:
+            notes.append(Note("fix", event.finding.fix))
+        notes.append(Note("more", f"the evidence:  ncclrun explain {event.run_id}"))
     if event.victims:
         shown = list(event.victims[:VICTIMS])
         if len(event.victims) > VICTIMS:

@@ -1,15 +1,25 @@
-"""NCCL's own words in a running job's log (NCCL_DEBUG=INFO), held against the plan."""
+"""A running job's log as it comes: NCCL's own words held against the plan, and faults that no waiting mends."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
+from ncclrun.diagnosis.explain.catalogue import ALL
+from ncclrun.diagnosis.explain.signature import filled
 from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
 from ncclrun.nccl.lines import NetLine, Place, bootstrap_line, net_line
 
 MARK = "NCCL INFO"
+NETWORK = "nccl_network"
+EARLY = tuple(signature for signature in ALL if signature.early)
+PATIENCE = 5
+"""Attempts of NCCL's to connect (some 1.5 s) before one that fails is told."""
+LONGEST = 4000
+"""Characters around a word that are looked at."""
+_ATTEMPT = re.compile(r"retrying \((\d+)/")
 WATCHED = 64 << 20
 """Characters of a node's output that are looked at: NCCL speaks when it starts, and a flood of logs is not to wait."""
 FIX = (
@@ -19,7 +29,7 @@ FIX = (
 
 
 class NcclWatch:
-    """Says once a node that NCCL takes another network there than planned; ``endpoints`` by node_rank.
+    """Says once a node and kind what is wrong there already; ``endpoints`` by node_rank.
 
     Nodes without an endpoint are not watched, and none beyond its first WATCHED characters.
     """
@@ -27,8 +37,9 @@ class NcclWatch:
     def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
         self._endpoints = dict(endpoints)
         self._left = dict.fromkeys(self._endpoints, WATCHED)
+        self._told: set[tuple[int, str]] = set()
 
-    def line(self, node_rank: int, text: str) -> Problem | None:
+    def line(self, node_rank: int, text: str, rank: int | None = None) -> Problem | None:
         """What is to be said of a worker's output, one or more whole lines; None mostly."""
         planned = self._endpoints.get(node_rank)
         if planned is None:
@@ -36,24 +47,47 @@ class NcclWatch:
         self._left[node_rank] -= len(text)
         if self._left[node_rank] < 0:
             del self._endpoints[node_rank]
-        if MARK not in text:
-            return None
-        for line in _lines(text):
+        return self._differing(node_rank, text, planned) or self._fault(node_rank, text, rank)
+
+    def _differing(self, node_rank: int, text: str, planned: Endpoint) -> Problem | None:
+        for line in _lines(text, MARK):
             against = _against(line, planned)
-            if against:
-                self._endpoints.pop(node_rank, None)
-                return Problem(code="nccl_network", message=against, fix=FIX, level="warning")
+            if against and (node_rank, NETWORK) not in self._told:
+                self._told.add((node_rank, NETWORK))
+                return Problem(code=NETWORK, message=against, fix=FIX, level="warning")
+        return None
+
+    def _fault(self, node_rank: int, text: str, rank: int | None) -> Problem | None:
+        """What `explain` would say of a line already now, while NCCL still tries again."""
+        for signature in EARLY:
+            if (node_rank, signature.id) in self._told:
+                continue
+            for line in (line for word in signature.words for line in _lines(text, word)):
+                known = signature.match(line)
+                if known is None or _soon(line):
+                    continue
+                self._told |= {(node_rank, name) for name in (signature.id, *signature.over)}
+                who = "" if rank is None else f"rank {rank}: "
+                cause = filled(signature.cause, known)
+                message = f"{who}{line.partition('NCCL ')[2] or line}\n{signature.title}. {cause}"
+                return Problem(code=signature.id, message=message, fix=filled(signature.cure, known), level="warning")
         return None
 
 
-def _lines(text: str) -> Iterator[str]:
-    """The lines that have the mark."""
-    at = text.find(MARK)
+def _soon(line: str) -> bool:
+    """One of the first attempts, as of a peer that does not listen yet."""
+    attempt = _ATTEMPT.search(line)
+    return attempt is not None and int(attempt[1]) < PATIENCE
+
+
+def _lines(text: str, word: str) -> Iterator[str]:
+    """The lines that have the word, from their last mark or this word on."""
+    at = text.find(word)
     while at >= 0:
-        end = text.find("\n", at)
+        start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
         end = len(text) if end < 0 else end
-        yield text[at:end]
-        at = text.find(MARK, end)
+        yield text[max(start, at - LONGEST) : min(end, at + LONGEST)]
+        at = text.find(word, end)
 
 
 def _against(line: str, planned: Endpoint) -> str:

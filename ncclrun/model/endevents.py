@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ncclrun.model.explainevents import FoundFault
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
@@ -61,6 +63,8 @@ class Ended:
     victims: tuple[str, ...] = ()
     """Nodes or ranks that we stopped, or that failed, as a consequence."""
     directory: str = ""
+    finding: FoundFault | None = None
+    """The fault that the logs show, where one is known (`explain` tells all of it)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

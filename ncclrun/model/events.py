@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from ncclrun.model.doctorevents import DoctorFinding, Examined, FactsSaved
 from ncclrun.model.endevents import Ended, Retrying
+from ncclrun.model.explainevents import Explained
 from ncclrun.model.netevents import (
     Judged,
     Linked,
@@ -262,4 +263,5 @@ Event = (
     | Examined
     | DoctorFinding
     | FactsSaved
+    | Explained
 )

@@ -28,8 +28,15 @@ def value_shown(name: str, value: str, secret: bool = False) -> str:
 
 
 def text_shown(text: str) -> str:
-    """A line of any kind, with stars for each secret that is set there."""
-    return _SET.sub(lambda match: f"{match['front']}{value_shown(match['name'], match['value'])}", text)
+    """A line of any kind, with stars for each secret that is set there; a KeyError tells none."""
+    return _SET.sub(
+        lambda match: (
+            match[0]
+            if match["name"].endswith(("Error", "Exception"))
+            else f"{match['front']}{value_shown(match['name'], match['value'])}"
+        ),
+        text,
+    )
 
 
 def finding_shown(finding: SettingFinding) -> SettingFinding:

@@ -97,3 +97,41 @@ def test_what_comes_behind_a_flood_is_not_looked_at() -> None:
         assert watch.line(0, flood) is None
     wrong = info("Bootstrap: Using eth0:172.20.0.5<0>")
     assert (watch.line(0, wrong), watch.line(1, wrong) is None) == (None, False)
+
+
+class TestFaultsThatNoWaitingMends:
+    REFUSED = "socketPollConnect: connect to 10.0.0.9<4000> returned Connection refused, retrying ({}/34) after sleep"
+
+    def test_are_told_with_rank_cause_and_the_step(self) -> None:
+        problem = NcclWatch({0: PLAN}).line(0, info(self.REFUSED.format(7)), 5)
+        assert problem is not None
+        assert problem.message.startswith("rank 5: INFO socketPollConnect: connect to 10.0.0.9<4000> returned")
+        assert "Nobody listens at 10.0.0.9" in problem.message
+        assert "ncclrun ping" in problem.fix
+
+    def test_are_told_once_a_node_and_kind(self) -> None:
+        watch = NcclWatch({0: PLAN, 1: PLAN})
+        line = info(self.REFUSED.format(7))
+        shm = "NCCL WARN Error: failed to extend /dev/shm/nccl-x to 4 bytes"
+        said = [watch.line(0, line), watch.line(0, line), watch.line(1, line), watch.line(0, shm)]
+        assert [problem and problem.code for problem in said] == [
+            "conn-refused-retry",
+            None,
+            "conn-refused-retry",
+            "shm-extend",
+        ]
+
+    def test_are_not_told_of_the_first_attempts_for_a_peer_may_not_listen_yet(self) -> None:
+        assert NcclWatch({0: PLAN}).line(0, info(self.REFUSED.format(1))) is None
+
+    def test_are_found_in_the_middle_of_a_log_that_says_nothing_else(self) -> None:
+        text = "\n".join(["x" * 200, info("Connect to 172.17.0.1<4000> returned 113(No route to host)"), "y"])
+        problem = NcclWatch({0: PLAN}).line(0, text)
+        assert problem is not None
+        assert problem.code == "if-docker-net"
+
+    @pytest.mark.parametrize(
+        "words", ["Bootstrap: Using eth1:10.0.0.2<0>", "NET/Plugin: No plugin found (libnccl-net.so)"]
+    )
+    def test_ordinary_lines_are_none(self, words: str) -> None:
+        assert said(PLAN, words) is None

@@ -13,6 +13,7 @@ from ncclrun.diagnosis.explain.scan import Hits, LogScan, Place
 from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
 from ncclrun.diagnosis.outcome import ranges
 from ncclrun.model.explainevents import Evidence, Explained, FoundFault, Verdict
+from ncclrun.model.secrets import text_shown
 
 MOST_OTHERS = 3
 SHOWN = 300
@@ -157,7 +158,7 @@ def _found(one: _Shown, suspect: int | None) -> FoundFault:
     return FoundFault(
         id=signature.id,
         title=signature.title,
-        cause=filled(signature.cause, known),
+        cause=text_shown(filled(signature.cause, known)),
         fix=filled(signature.cure, known),
         check=signature.check,
         evidence=tuple(_evidence(place) for place in list(reversed(apart.values()))[:MOST_OTHERS]),
@@ -168,7 +169,8 @@ def _found(one: _Shown, suspect: int | None) -> FoundFault:
 
 
 def _evidence(place: Place) -> Evidence:
-    text = place.text if len(place.text) <= SHOWN else place.text[: SHOWN - 1] + "…"
+    text = text_shown(place.text)
+    text = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
     return Evidence(file=place.log, line=place.line, host=place.host, rank=place.rank, text=text)
 
 

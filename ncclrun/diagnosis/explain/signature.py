@@ -60,7 +60,7 @@ class Signature:
     circumstance: bool = False
     """An ordinary line: a cause only where processes did not reach each other."""
     early: bool = False
-    """Told while the run goes on: waiting does not help."""
+    """Told while the run goes on: waiting does not help. (What circumstances tell is held against the plan.)"""
     regex: re.Pattern[str] | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:

@@ -54,6 +54,7 @@ SIGNATURES = (
         cure=f'compare what each host announces ("Bootstrap: Using"), or have it proven:  {_PROVE}',
         check=_CHECK,
         network=True,
+        early=True,
     ),
     Signature(
         id="conn-stale-file",

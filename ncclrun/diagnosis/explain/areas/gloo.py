@@ -31,7 +31,6 @@ SIGNATURES = (
         check=_CHECK,
         over=("gloo-mesh",),
         circumstance=True,
-        early=True,
     ),
     Signature(
         id="gloo-mesh",

@@ -73,7 +73,6 @@ SIGNATURES = (
         check=_CHECK,
         over=_FOLLOWS,
         circumstance=True,
-        early=True,
     ),
     Signature(
         id="if-docker",
@@ -89,7 +88,6 @@ SIGNATURES = (
         check=_CHECK,
         over=_FOLLOWS,
         circumstance=True,
-        early=True,
     ),
     Signature(
         id="if-docker-net",
@@ -141,7 +139,6 @@ SIGNATURES = (
         check=_CHECK,
         over=_FOLLOWS,
         circumstance=True,
-        early=True,
     ),
     Signature(
         id="if-same-address",

@@ -1,0 +1,38 @@
+"""`ncclrun explain`: from the logs of a failure to its cause and the step that mends it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ncclrun.cli.options import ASK_PASS, JSON, RUN_CLUSTER
+from ncclrun.cli.running import open_transport, show, signals
+from ncclrun.cli.runs import cluster_of, run_of
+
+TARGETS = typer.Argument(
+    metavar="[RUN|FILE…|-]",
+    help="A run's id (the last run by default), log files or directories of any launcher, or - for standard input.",
+    show_default=False,
+)
+
+
+def explain(
+    targets: Annotated[list[str] | None, TARGETS] = None,
+    cluster: Annotated[str | None, RUN_CLUSTER] = None,
+    json: Annotated[bool, JSON] = False,
+    ask_pass: Annotated[bool, ASK_PASS] = False,
+) -> None:
+    """Why a run failed: the cause, the lines that show it, and the step that mends it.
+
+    Exit code 0 when that is known or all is well, 1 when no cause was found, 2 when there is nothing to read.
+    """
+    from ncclrun.commands.explain import explain as command
+
+    stdin = None if sys.stdin is None else sys.stdin.buffer
+    nodes = cluster_of(cluster)
+    with signals() as control, open_transport(ask_pass, nodes) as transport:
+        if nodes is not None:
+            targets = [run_of(targets[0] if targets else None, nodes, transport, control).run_id]
+        show(command(targets or [], transport, control, stdin), control, json=json)

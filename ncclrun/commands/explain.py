@@ -1,0 +1,204 @@
+"""`ncclrun explain`: the logs of a run, or files, or standard input, through the one engine to one diagnosis."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shlex
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from ncclrun.commands.control import Control
+from ncclrun.commands.history import RunDir, find_run
+from ncclrun.commands.logfiles import Place
+from ncclrun.commands.logs import read_logs
+from ncclrun.commands.member import Member
+from ncclrun.diagnosis.explain.judge import judge
+from ncclrun.diagnosis.explain.scan import LogScan
+from ncclrun.model.endevents import Ended
+from ncclrun.model.errors import UsageError
+from ncclrun.model.events import Event, Log, Warn
+from ncclrun.model.explainevents import Verdict
+from ncclrun.model.lines import LineAssembler
+from ncclrun.transport.base import Transport
+
+STDIN = "<stdin>"
+BLOCK = 1 << 20
+MOST_FILES = 5000
+"""Of directories; what lies beyond is told and not read."""
+MOST_AT_END = 32 << 20
+"""Bytes of a run's logs that are looked at when it ends: a launch is to end within seconds."""
+EXIT_UNKNOWN = 1
+"""Something failed, or may have, and no cause of it is found."""
+SAID: dict[Verdict, str] = {
+    "cause": "the cause is named above",
+    "component": "what failed is named above, its cause is not known",
+    "consequence": "only consequences were found, their cause is in none of these logs",
+    "healthy": "no sign of a fault",
+    "nothing": "no known fault, and no sign of success either",
+}
+_RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,6})(?!\d)")
+_CAUSE_RANK = re.compile(r"rank (\d+) on ")
+
+
+def explain(
+    targets: Sequence[str], transport: Transport, control: Control, stdin: BinaryIO | None = None
+) -> Iterator[Event]:
+    """The diagnosis of a run (the last one by default), or of files, directories and ``-``; ends with Ended.
+
+    Raises UsageError for what is neither a file nor a run.
+    """
+    run = None if _are_files(targets) else _run(targets)
+    scans = yield from (_of_run(run, transport, control) if run else _of_files(targets, stdin))
+    found = judge(scans, suspect=None if run is None else suspect_of(run), run_id="" if run is None else run.run_id)
+    yield found
+    code = EXIT_UNKNOWN if found.verdict in ("consequence", "nothing") else 0
+    yield Ended(run_id=found.run_id, exit_code=code, reason=SAID[found.verdict], seconds=0.0)
+
+
+def _are_files(targets: Sequence[str]) -> bool:
+    return bool(targets) and all(target == "-" or "/" in target or Path(target).exists() for target in targets)
+
+
+def _run(targets: Sequence[str]) -> RunDir:
+    if len(targets) > 1:
+        missing = next(target for target in targets if target != "-" and not Path(target).exists())
+        raise UsageError(
+            f"there is no file {shlex.quote(missing)}", fix="several targets are to be files; a run is one"
+        )
+    try:
+        return find_run(targets[0] if targets else None)
+    except UsageError as error:
+        if not targets:
+            raise
+        message = f"there is neither a file nor a run {shlex.quote(targets[0])}"
+        raise UsageError(message, fix=error.fix) from error
+
+
+def suspect_of(run: RunDir) -> int | None:
+    """The rank that ended first, as the end of the run was judged."""
+    named = _CAUSE_RANK.match((run.read("end.json") or {}).get("cause") or "")
+    return int(named[1]) if named else None
+
+
+def _of_run(run: RunDir, transport: Transport, control: Control) -> Generator[Event, None, list[LogScan]]:
+    scans: dict[str, LogScan] = {}
+    for event in read_logs(run.run_id, transport, control):
+        if not isinstance(event, Log):
+            yield event
+            continue
+        name = Place(event.node_rank, event.rank, event.stream).filename
+        scan = scans.get(name)
+        if scan is None:
+            scan = scans[name] = LogScan(name, event.node, event.rank)
+        scan.feed(event.text)
+    return list(scans.values())
+
+
+def of_run_here(run: RunDir, members: Sequence[Member]) -> list[LogScan]:
+    """What lies here of a run's logs, at most MOST_AT_END bytes: of each stream the beginning and the end."""
+    places = [
+        (member, Place(member.node_rank, rank, stream))
+        for member in members
+        for rank in (None, *range(member.first_rank, member.first_rank + member.nproc))
+        for stream in ("out", "err")
+    ]
+    scans = []
+    for member, place in places:
+        file = run.logs / place.filename
+        if file.is_file():
+            scan = LogScan(place.filename, member.node.name, place.rank)
+            with file.open("rb") as stream:
+                _feed(scan, _head_and_tail(stream, MOST_AT_END // (2 * len(places))))
+            scans.append(scan)
+    return scans
+
+
+def _head_and_tail(stream: BinaryIO, share: int) -> Iterator[bytes]:
+    yield stream.read(share)
+    size = stream.seek(0, 2)
+    if size > share:
+        stream.seek(max(share, size - share))
+        yield stream.read(share)
+
+
+def _of_files(targets: Sequence[str], stdin: BinaryIO | None) -> Generator[Event, None, list[LogScan]]:
+    scans = []
+    for target in targets:
+        if target == "-":
+            if stdin is None:
+                raise UsageError("standard input is closed", fix="ncclrun explain - < FILE")
+            scans.append(_scan(STDIN, stdin))
+            continue
+        files = _files(Path(target))
+        for file in files[:MOST_FILES]:
+            try:
+                with closing(_open(file)) as stream:
+                    scans.append(_scan(str(file), stream))
+            except (OSError, EOFError, zlib.error) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                if len(files) == 1:
+                    raise UsageError(
+                        f"{file} can't be read: {reason}", fix=f"ls -ld {shlex.quote(str(file))}"
+                    ) from error
+                yield Warn(text=f"{file} can't be read and is left out: {reason}")
+        if len(files) > MOST_FILES:
+            yield Warn(text=f"{target} has {len(files)} files: only the first {MOST_FILES} were read", fix="name fewer")
+    return scans
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise UsageError(
+            f"there is no file {shlex.quote(str(path))}", fix="ncclrun runs  lists the runs of this machine"
+        )
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    if not files:
+        raise UsageError(f"there is no file in {shlex.quote(str(path))}", fix="name the directory that has the logs")
+    return files
+
+
+def _open(file: Path) -> BinaryIO:
+    plain = file.open("rb")
+    if plain.read(2) == b"\x1f\x8b":
+        plain.close()
+        return gzip.open(file, "rb")  # type: ignore[return-value]  # it reads as a file does
+    plain.seek(0)
+    return plain
+
+
+def _scan(name: str, stream: BinaryIO) -> LogScan:
+    named = _RANK.search(Path(name).name)
+    scan = LogScan(name, rank=int(named[1]) if named else None)
+    _feed(scan, iter(lambda: stream.read(BLOCK), b""))
+    return scan
+
+
+def _feed(scan: LogScan, pieces: Iterable[bytes]) -> None:
+    lines = LineAssembler()
+    for piece in pieces:
+        whole = lines.feed(piece)
+        if whole is not None:
+            scan.feed(whole)
+    rest = lines.flush()
+    if rest is not None:
+        scan.feed(rest)
+
+
+def with_finding(run: RunDir, ended: Ended, members: Sequence[Member]) -> Ended:
+    """The end of a run that failed, with the fault that its logs show, as far as they are here and one is known."""
+    if ended.cause is None:
+        return ended
+    try:
+        scans = of_run_here(run, members)
+    except OSError:  # the end is told all the same, and `explain` says what can't be read
+        return ended
+    found = judge(scans, suspect=ended.cause.rank)
+    known = found.verdict in ("cause", "component") and found.found is not None and found.found.id != "program"
+    return replace(ended, finding=found.found) if known else ended

@@ -1,0 +1,173 @@
+"""`ncclrun explain`: runs, files of every kind and standard input come to one diagnosis."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncclrun.commands import explain as command
+from ncclrun.commands.control import Control
+from ncclrun.commands.explain import explain, with_finding
+from ncclrun.commands.history import RunDir
+from ncclrun.commands.member import Member
+from ncclrun.model.endevents import Cause, Ended
+from ncclrun.model.errors import UsageError
+from ncclrun.model.events import Event, Warn
+from ncclrun.model.explainevents import Explained
+from tests.commands.test_logs import ERR0, NODES, OUT0, OUT2, NoTransport, make_run, write
+
+OOM = b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory\n"
+LOST = b"x\nncclRemoteError: A call failed possibly due to a network error\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    """Rank 0 on a ran out of memory, rank 2 on b lost it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    run = make_run("r")
+    write(run, (OUT0, b"hello\n"), (ERR0, OOM), (OUT2, LOST))
+    return run
+
+
+def told(*targets: object, stdin: bytes | None = None) -> list[Event]:
+    stream = None if stdin is None else io.BytesIO(stdin)
+    return list(explain([str(one) for one in targets], NoTransport(), Control(), stream))
+
+
+def diagnosis(events: list[Event]) -> Explained:
+    return next(event for event in events if isinstance(event, Explained))
+
+
+def code(events: list[Event]) -> int:
+    assert isinstance(events[-1], Ended)
+    return events[-1].exit_code
+
+
+class TestARun:
+    def test_is_the_last_one_by_default_and_its_ranks_and_nodes_are_known(self, run: RunDir) -> None:
+        events = told()
+        found = diagnosis(events)
+        assert found.found is not None
+        assert (found.found.id, found.found.hosts, found.found.ranks) == ("gpu-oom", ("a",), "0")
+        assert [(line.file, line.line) for line in found.found.evidence] == [("rank0.err", 2)]
+        assert [fault.id for fault in found.consequences] == ["remote-error"]
+        assert (found.run_id, found.files, found.hosts, found.ranks) == ("r", 3, ("a", "b"), "0,2")
+        assert code(events) == 0
+
+    def test_may_be_named(self, run: RunDir) -> None:
+        assert diagnosis(told("r")).run_id == "r"
+
+    def test_that_nobody_knows_is_refused(self, run: RunDir) -> None:
+        with pytest.raises(UsageError, match="neither a file nor a run nonsense"):
+            told("nonsense")
+
+
+class TestFiles:
+    def test_are_read_together(self, tmp_path: Path) -> None:
+        (tmp_path / "rank0.err").write_bytes(OOM)
+        (tmp_path / "other.log").write_bytes(LOST)
+        found = diagnosis(told(tmp_path / "rank0.err", tmp_path / "other.log"))
+        assert found.found is not None
+        assert (found.found.id, found.found.ranks, found.files) == ("gpu-oom", "0", 2)
+
+    def test_may_be_a_directory_and_packed(self, tmp_path: Path) -> None:
+        (tmp_path / "logs/deep").mkdir(parents=True)
+        (tmp_path / "logs/deep/x.log.gz").write_bytes(gzip.compress(OOM))
+        found = diagnosis(told(tmp_path / "logs"))
+        assert found.found is not None
+        assert found.found.id == "gpu-oom"
+
+    def test_that_are_cut_off_in_their_packing_are_told_and_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "a.gz").write_bytes(gzip.compress(OOM)[:20])
+        (tmp_path / "b.log").write_bytes(LOST)
+        events = told(tmp_path)
+        told_of = [event.text for event in events if isinstance(event, Warn)]
+        assert [text.split(":")[0] for text in told_of] == [f"{tmp_path}/a.gz can't be read and is left out"]
+        assert diagnosis(events).files == 1
+
+    def test_that_are_not_there_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="there is no file"):
+            told(tmp_path / "nothing.log")
+
+    def test_with_a_huge_line_take_no_more_than_a_piece_of_it_at_a_time(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(command, "BLOCK", 1000)
+        (tmp_path / "a.log").write_bytes(b"x" * 300_000 + b"\n" + OOM)
+        found = diagnosis(told(tmp_path / "a.log"))
+        assert found.found is not None
+        assert found.found.id == "gpu-oom"
+
+
+class TestStandardInput:
+    def test_is_read_to_its_end(self) -> None:
+        found = diagnosis(told("-", stdin=OOM)).found
+        assert found is not None
+        assert found.evidence[0].file == "<stdin>"
+
+    def test_that_is_closed_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="standard input is closed"):
+            told("-")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(OOM, 0), (LOST, 1), (b"nothing\n", 1), (b"step 1 loss 0.5\n", 0), (b"", 1)]
+)
+def test_the_exit_code_tells_whether_the_cause_is_known_or_all_is_well(text: bytes, expected: int) -> None:
+    assert code(told("-", stdin=text)) == expected
+
+
+def test_secrets_in_the_lines_are_masked() -> None:
+    found = diagnosis(told("-", stdin=b"HF_TOKEN=abc123 RuntimeError: CUDA out of memory\n")).found
+    assert found is not None
+    assert "abc123" not in found.evidence[0].text
+
+
+class TestTheEndOfARun:
+    def ended(self, **fields: Any) -> Ended:
+        cause = Cause(node="a", node_rank=0, host="a", rank=0, how="exit code 1", exit_code=1)
+        return Ended(run_id="r", exit_code=1, reason="failed", seconds=1.0, **{"cause": cause, **fields})
+
+    def members(self) -> list[Member]:
+        return [
+            Member(
+                node=n.node,
+                node_rank=n.node_rank,
+                first_rank=n.first_rank,
+                nproc=n.nproc,
+                grace=1.0,
+                boot_id="",
+                clock_offset=0.0,
+                session=None,
+            )
+            for n in NODES
+        ]
+
+    def test_that_failed_is_told_with_what_its_logs_show(self, run: RunDir) -> None:
+        finding = with_finding(run, self.ended(), self.members()).finding
+        assert finding is not None
+        assert (finding.id, finding.hosts) == ("gpu-oom", ("a",))
+
+    def test_that_is_good_is_left_alone(self, run: RunDir) -> None:
+        assert with_finding(run, self.ended(cause=None), self.members()).finding is None
+
+    def test_has_no_finding_where_the_logs_tell_no_more_than_the_end_itself(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+        run = make_run("r")
+        write(run, (ERR0, b"Traceback (most recent call last):\nValueError: no data\n"))
+        assert with_finding(run, self.ended(), self.members()).finding is None
+
+    def test_reads_the_beginning_and_the_end_of_logs_that_are_large(
+        self, run: RunDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(run, (OUT2, b"y" * 5000 + b"\nRuntimeError: CUDA error: invalid device ordinal\n"))
+        monkeypatch.setattr(command, "MOST_AT_END", 400 * 14)
+        scans = {scan.name: scan for scan in command.of_run_here(run, self.members())}
+        assert "remote-error" in scans["rank2.out"].hits
+        assert "bad-ordinal" in scans["rank2.out"].hits
