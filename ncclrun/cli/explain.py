@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,9 +18,16 @@ TARGETS = typer.Argument(
     show_default=False,
 )
 
+BUNDLE = typer.Option(
+    "--bundle", help="Write one file for a bug report: diagnosis, record, logs; secrets are stars.", metavar="FILE"
+)
+MASK = typer.Option("--mask-addresses", help="With --bundle: pseudonyms for addresses, hosts and users.")
+
 
 def explain(
     targets: Annotated[list[str] | None, TARGETS] = None,
+    bundle: Annotated[Path | None, BUNDLE] = None,
+    mask_addresses: Annotated[bool, MASK] = False,
     cluster: Annotated[str | None, RUN_CLUSTER] = None,
     json: Annotated[bool, JSON] = False,
     ask_pass: Annotated[bool, ASK_PASS] = False,
@@ -28,11 +36,19 @@ def explain(
 
     Exit code 0 when that is known or all is well, 1 when no cause was found, 2 when there is nothing to read.
     """
+    from ncclrun.commands.bundle import refuse_unwritable
     from ncclrun.commands.explain import explain as command
+    from ncclrun.model.errors import UsageError
+
+    if mask_addresses and bundle is None:
+        raise UsageError("--mask-addresses is for the file of --bundle", fix="add --bundle FILE")
+    if bundle is not None:
+        refuse_unwritable(bundle)
 
     stdin = None if sys.stdin is None else sys.stdin.buffer
     nodes = cluster_of(cluster)
     with signals() as control, open_transport(ask_pass, nodes) as transport:
         if nodes is not None:
             targets = [run_of(targets[0] if targets else None, nodes, transport, control).run_id]
-        show(command(targets or [], transport, control, stdin), control, json=json)
+        events = command(targets or [], transport, control, stdin, bundle=bundle, mask=mask_addresses)
+        show(events, control, json=json)

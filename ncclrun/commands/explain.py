@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from ncclrun.commands.bundle import write
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
@@ -46,16 +47,25 @@ _CAUSE_RANK = re.compile(r"rank (\d+) on ")
 
 
 def explain(
-    targets: Sequence[str], transport: Transport, control: Control, stdin: BinaryIO | None = None
+    targets: Sequence[str],
+    transport: Transport,
+    control: Control,
+    stdin: BinaryIO | None = None,
+    *,
+    bundle: Path | None = None,
+    mask: bool = False,
 ) -> Iterator[Event]:
     """The diagnosis of a run (the last one by default), or of files, directories and ``-``; ends with Ended.
 
-    Raises UsageError for what is neither a file nor a run.
+    ``bundle`` is where it is written with the logs, ``mask`` without addresses and names. Raises UsageError for what is
+    neither a file nor a run.
     """
     run = None if _are_files(targets) else _run(targets)
     scans = yield from (_of_run(run, transport, control) if run else _of_files(targets, stdin))
     found = judge(scans, suspect=None if run is None else suspect_of(run), run_id="" if run is None else run.run_id)
     yield found
+    if bundle is not None:
+        yield write(bundle, found, scans, run, mask=mask)
     code = EXIT_UNKNOWN if found.verdict in ("consequence", "nothing") else 0
     yield Ended(run_id=found.run_id, exit_code=code, reason=SAID[found.verdict], seconds=0.0)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ncclrun.console.notes import Level, Note, render
-from ncclrun.console.words import count
-from ncclrun.model.explainevents import Explained, FoundFault
+from ncclrun.console.words import count, size
+from ncclrun.model.explainevents import Bundled, Explained, FoundFault
 from ncclrun.model.words import listed
 
 _HEADS: dict[str, tuple[Level, str]] = {
@@ -31,6 +31,12 @@ def explanation(event: Explained, *, width: int | None) -> str:
         notes += [Note("more", line) for line in event.more]
     notes.append(Note("info", f"looked at {_looked(event)}"))
     return render(notes, colors=width is not None, width=width)
+
+
+def bundle_note(event: Bundled) -> Note:
+    """Where the file for a bug report is, and what is not in it."""
+    hidden = "secrets, addresses, hosts and users" if event.masked else "secrets (--mask-addresses hides more)"
+    return Note("good", f"wrote {event.path}: {count(event.logs, 'log')}, {size(event.size)}, without {hidden}")
 
 
 def _main(event: Explained, fault: FoundFault) -> list[Note]:

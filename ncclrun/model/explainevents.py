@@ -62,3 +62,17 @@ class Explained:
     hosts: tuple[str, ...]
     ranks: str
     run_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bundled:
+    """What `explain --bundle` wrote: one packed file (tar.gz) of ``size`` bytes, secrets as stars.
+
+    ``masked``: with pseudonyms for addresses, hosts and users.
+    """
+
+    event: ClassVar[str] = "bundle"
+    path: str
+    logs: int
+    size: int
+    masked: bool

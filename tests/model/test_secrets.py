@@ -27,4 +27,7 @@ def test_a_finding_does_not_tell_a_secret_anywhere() -> None:
 def test_a_line_of_any_kind_does_not_tell_one_either() -> None:
     assert text_shown("run -e HF_TOKEN=h2 -e NCCL_DEBUG=INFO") == "run -e HF_TOKEN=*** -e NCCL_DEBUG=INFO"
     assert text_shown('{"A_PASSWORD": "h2"}') == '{"A_PASSWORD": "***"}'
+    assert text_shown("GET http://me:hunter2@proxy/x") == "GET http://me:***@proxy/x"
+    assert text_shown("Authorization: Bearer abc.def") == "Authorization: Bearer ***"
+    assert text_shown("logged in with hf_abcdefghijklmnopqrst") == "logged in with hf_***"
     assert text_shown("KeyError: 'labels'") == "KeyError: 'labels'"

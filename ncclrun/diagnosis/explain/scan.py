@@ -16,8 +16,8 @@ AROUND = 2000
 KEPT = 3
 """Lines of a signature that are kept of a log, and as many of its hosts and ranks as are counted: MOST."""
 MOST = 512
-TAIL = 48 << 10
-"""Characters of the end in which a program's own exceptions are looked for."""
+HEAD, TAIL = 16 << 10, 48 << 10
+"""Characters of the beginning and of the end that are kept; a program's own exceptions are looked for in the end."""
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 STEP = re.compile(
     r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?s?|[Ll]oss|[Bb]usbw|[Aa]ccuracy|[Tt]okens/s)\b.{0,4}?\d|\d GB/s"
@@ -97,7 +97,9 @@ class LogScan:
         """Lines that tell of training that goes on."""
         self.hits: dict[str, Hits] = {}
         self.facts: dict[str, Hits] = {}
-        self.tail = ""
+        self.head = self.tail = ""
+        self.cut = False
+        """Whether ``tail`` is less than the whole."""
         self.speaks_info = False
         """Whether NCCL_DEBUG was at INFO."""
 
@@ -114,8 +116,15 @@ class LogScan:
             end = text.find("\n", at)
             end = len(text) if end < 0 else end
             self._take(kind, line + 1, text[max(start, at - AROUND) : min(end, at + AROUND)])
+        whole = f"{self.tail}\n{text}" if self.lines else text
+        if len(self.head) < HEAD:
+            self.head = (f"{self.head}\n{text}" if self.lines else text)[:HEAD]
+        self.tail, self.cut = whole[-TAIL:], self.cut or len(whole) > TAIL
         self.lines += text.count("\n") + 1
-        self.tail = (self.tail + "\n" + text)[-TAIL:]
+
+    def excerpt(self) -> str:
+        """Its beginning and its end, or all of it."""
+        return f"{self.head}\n[…]\n{self.tail}\n" if self.cut else f"{self.tail}\n"
 
     def _take(self, kind: _Kind, number: int, line: str) -> None:
         if kind == "went":

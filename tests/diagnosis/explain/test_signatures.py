@@ -174,3 +174,11 @@ def test_a_cure_names_what_the_line_told() -> None:
 def test_ids_are_unique_and_fit_to_name_a_page() -> None:
     assert len(BY_ID) == len(ALL)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in BY_ID)
+
+
+@pytest.mark.parametrize("name", ["conn-noroute", "conn-timeout", "conn-refused-retry", "conn-failed", "if-docker-net"])
+def test_a_connection_is_told_with_the_whole_address_and_its_port(name: str) -> None:
+    known = BY_ID[name].match(BY_ID[name].sample)
+    assert known is not None
+    assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+", known["address"])
+    assert len(known["port"]) >= 4

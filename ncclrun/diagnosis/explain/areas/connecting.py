@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 
-_TO = r"(?:[Cc]onnect to (?P<address>[^\s<>]+?)(?:<(?P<port>\d+)>)?|Call to connect|connect returned|returned)"
+_TO = r"(?:[Cc]onnect to (?P<address>[^\s<>]+)(?:<(?P<port>\d+)>)?|Call to connect|connect returned|returned)"
 _PROVE = "ncclrun ping CLUSTER   (who reaches whom by TCP on ports of the kind that NCCL uses, and what to open)"
 _CHECK = "the nodes try each other on such ports before a launch, and a firewall that lets only SSH through is named"
 
@@ -45,7 +45,7 @@ SIGNATURES = (
         title="The peer's address refuses the connection, again and again",
         weight=Weight.COMPONENT,
         words=("Connection refused, retrying",),
-        pattern=r"(?:Call to connect returned|connect to (?P<address>[^\s<>]+?)(?:<(?P<port>\d+)>)? returned|"
+        pattern=r"(?:Call to connect returned|connect to (?P<address>[^\s<>]+)(?:<(?P<port>\d+)>)? returned|"
         r"connect returned) Connection refused, retrying",
         sample="gpu2:1448:1448 [0] NCCL INFO socketPollConnect: connect to 10.20.0.5<52895> returned Connection "
         "refused, retrying (11/34) after sleep for 1100 msec",
