@@ -36,6 +36,7 @@ lint: .venv/dev
 docs: .venv/dev
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/events_schema.py
+	$(BIN)/python docs/finding_pages.py
 
 .venv/demo .venv/dev: pyproject.toml tools/setup.sh
 	@$(SETUP) $(@F)

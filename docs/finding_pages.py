@@ -1,0 +1,93 @@
+"""Writes docs/findings/, a page for each fault that `explain` and `doctor` know: `python docs/finding_pages.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ncclrun.diagnosis.checks.kind import Kind
+from ncclrun.diagnosis.checks.registry import KINDS
+from ncclrun.diagnosis.explain.catalogue import AREAS
+from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
+
+TARGET = Path(__file__).with_name("findings")
+NOTE = "<!-- Written by docs/finding_pages.py from the data in ncclrun/diagnosis; change that and run it again. -->"
+INDEX = f"""\
+{NOTE}
+
+# Findings
+
+What breaks distributed jobs, a page each: how it shows, why it happens, what mends it. `ncclrun explain` finds them in logs
+([explain.md](../explain.md)), `ncclrun doctor` on the hosts before a start; both name the page.
+"""
+_WEIGHTS = {
+    Weight.HARMLESS: "It looks like a fault and is none: `explain` never takes it for a cause.",
+    Weight.REMARK: "No run fails of it alone: `explain` tells it beside the diagnosis.",
+    Weight.CONSEQUENCE: "It is a consequence: something else failed first, mostly in another rank's log.",
+    Weight.COMPONENT: "It says what failed, and not yet why: `explain` looks for a cause in all logs first.",
+    Weight.CAUSE: "",
+}
+
+
+def pages() -> dict[str, str]:
+    """All files of docs/findings/, by name."""
+    signatures = {one.id: one for group in AREAS.values() for one in group}
+    ids = dict.fromkeys([*signatures, *KINDS])
+    made = {f"{name}.md": _page(signatures.get(name), KINDS.get(name)) for name in ids}
+    return {"README.md": _index(), **made}
+
+
+def _index() -> str:
+    parts = [INDEX]
+    for area, group in AREAS.items():
+        rows = [f"- [{one.title}]({one.id}.md)" for one in group]
+        parts.append("\n".join([f"## In logs: {area}", "", *rows, ""]))
+    rows = [f"- [{_sentence(kind.title)}]({kind.id}.md)" for kind in KINDS.values()]
+    parts.append("\n".join(["## On hosts, before a start", "", *rows, ""]))
+    return "\n".join(parts)
+
+
+def _page(signature: Signature | None, kind: Kind | None) -> str:
+    title = signature.title if signature else _sentence(kind.title) if kind else ""
+    parts = [NOTE, f"# {title}"]
+    if signature is not None:
+        parts += _in_logs(signature)
+    if kind is not None:
+        parts += ["## Symptom", kind.symptom] if signature is None else ["## On a host", kind.symptom]
+        parts += ["### Cause", kind.cause, "### Cure", kind.cure] if signature else ["## Cause", kind.cause]
+        parts += [] if signature else ["## Cure", kind.cure]
+        where = "`ncclrun doctor` and `ncclrun launch`" if kind.launch else "`ncclrun doctor`"
+        parts.append(f"{where} {'tell' if kind.launch else 'tells'} it before a start, with the command for the host.")
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _in_logs(signature: Signature) -> list[str]:
+    parts = [f"`{signature.id}`", "## Symptom", f"```\n{signature.sample}\n```", _WEIGHTS[signature.weight]]
+    if not signature.words:
+        parts.append("No single line tells it: several lines or hosts do together." if "\n" in signature.sample else "")
+    if signature.circumstance:
+        parts.append("Such a line is an ordinary one: it counts only where processes did not reach each other.")
+    parts += ["## Cause", filled(signature.cause, {})]
+    if signature.cure:
+        parts += ["## Cure", f"```\n{filled(signature.cure, {})}\n```"]
+    if signature.check:
+        parts += ["## Before a start", f"{_sentence(signature.check)}."]
+    return parts
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def write() -> None:
+    """Writes all pages, and removes those of faults that are known no more."""
+    TARGET.mkdir(exist_ok=True)
+    made = pages()
+    for file in TARGET.glob("*.md"):
+        if file.name not in made:
+            file.unlink()
+    for name, text in made.items():
+        (TARGET / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
