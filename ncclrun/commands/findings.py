@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ncclrun.diagnosis.checks.registry import KINDS
 from ncclrun.diagnosis.ncclsays import repeats
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
@@ -45,4 +46,5 @@ def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterato
                 node=name, node_rank=finding.node_rank, code=problem.code, message=problem.message, fix=problem.fix
             )
         else:
-            yield Warn(node=name, text=problem.message, fix=problem.fix)
+            page = problem.code if problem.code in KINDS else ""
+            yield Warn(node=name, text=problem.message, fix=problem.fix, id=page)

@@ -98,7 +98,7 @@ def _messages(events: Iterable[Event]) -> str:
             told = event.fix
             said.append(Finding("error", None, event.message, event.fix))
         elif isinstance(event, Warn):
-            said.append(Finding("warning", event.node, event.text, event.fix))
+            said.append(Finding("warning", event.node, event.told, event.fix))
         elif isinstance(event, (Unreachable, Refused)):
             said.append(Finding("error", event.node, event.message, event.fix))
         elif isinstance(event, Pinged):

@@ -87,7 +87,7 @@ class Progress:
             return []
         if isinstance(event, Warn) and (self._alone or (self._resolved and self._phase == "preparing")):
             own = self._hostnames.get(event.node or "", "")
-            self._warned.append(Finding("warning", event.node, event.text, event.fix, hostname=own))
+            self._warned.append(Finding("warning", event.node, event.told, event.fix, hostname=own))
             return []
         handler = self._handlers.get(type(event))
         said = handler(event) if handler else []
@@ -279,7 +279,7 @@ class Progress:
         return [Note("warning", f"{event.reason}: stopping {where} (SIGTERM now, SIGKILL after {event.grace:.0f} s)")]
 
     def _warning(self, event: Warn) -> list[Note]:
-        return problem("warning", about(event.node, event.text) if event.node else event.text, event.fix)
+        return problem("warning", about(event.node, event.told) if event.node else event.told, event.fix)
 
     def _failure(self, event: Failure) -> list[Note]:
         self._enter("", [])

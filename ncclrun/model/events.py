@@ -186,6 +186,13 @@ class Warn:
     text: str
     fix: str = ""
     node: str | None = None
+    id: str = ""
+    """Names the page docs/findings/ID.md; "" where there is none."""
+
+    @property
+    def told(self) -> str:
+        """The text with the page's name."""
+        return f"{self.text} [{self.id}]" if self.id else self.text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

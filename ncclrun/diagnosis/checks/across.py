@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.network import MTU_DIFFERS
 from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.names import proxy_problem
 from ncclrun.model.cluster import Node
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.netevents import Problem
@@ -75,6 +76,18 @@ def mtus(subjects: Sequence[Subject]) -> Iterator[tuple[int, Problem]]:
         message = f"{interface.name} has MTU {interface.mtu}, {usual} on {subjects[holder].name}"
         fix = subjects[place].there(f"sudo ip link set {interface.name} mtu {usual}") + "   (if the switch agrees)"
         yield place, MTU_DIFFERS.found(message, fix)
+
+
+def proxies(subjects: Sequence[Subject]) -> Iterator[tuple[int, Problem]]:
+    """(place, problem) of logins that would send what is meant for another node to a proxy."""
+    addresses = [
+        one.interface.addresses[0].address if one.interface is not None and one.interface.addresses else one.node.host
+        for one in subjects
+    ]
+    for place, one in enumerate(subjects):
+        problem = proxy_problem(one.name, one.facts.proxies, addresses)
+        if problem is not None:
+            yield place, problem
 
 
 def _shared_gpus(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> Iterator[list[Problem]]:

@@ -182,7 +182,7 @@ def limits(subject: Subject) -> Iterator[Problem]:
         fix = place if system.container else subject.there(lines) + "   (then log in anew)"
         yield MEMLOCK_LOW.found(f"{lock.soft >> 10} kB, and RDMA wants unlimited", fix)
     if files is not None and files.soft is not None and files.soft < FEW_FILES:
-        yield NOFILE_LOW.found(_files(files.soft, files.hard), subject.there(_more_files(system.container)))
+        yield NOFILE_LOW.found(_files(files.soft, files.hard), _more_files(subject))
 
 
 def usual_limits(subject: Subject) -> Iterator[Problem]:
@@ -190,16 +190,17 @@ def usual_limits(subject: Subject) -> Iterator[Problem]:
     files = subject.system.limits.get("nofile")
     if files is not None and files.soft is not None and FEW_FILES <= files.soft < USUAL_FILES:
         message = _files(files.soft, files.hard)
-        yield NOFILE_LOW.found(message, subject.there(_more_files(subject.system.container)), "info")
+        yield NOFILE_LOW.found(message, _more_files(subject), "info")
 
 
 def _files(soft: int, hard: int | None) -> str:
     return f"{soft} open files a process (at most {'any number' if hard is None else hard} if it asks)"
 
 
-def _more_files(container: str) -> str:
-    lines = "echo '* soft nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (then log in anew)"
-    return "docker run --ulimit nofile=65536 …" if container else lines
+def _more_files(subject: Subject) -> str:
+    lines = "echo '* soft nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf"
+    inside = subject.system.container
+    return "docker run --ulimit nofile=65536 …" if inside else subject.there(lines) + "   (then log in anew)"
 
 
 def clock(subject: Subject) -> Iterator[Problem]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ncclrun.diagnosis.checks.subject import Subject, numbers
-from ncclrun.diagnosis.checks.training import DRIVERS, pip
+from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.checks.training import newest_cuda, pip
 
 MULTIARCH = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 DEBIAN, REDHAT, SUSE = (
@@ -15,7 +15,7 @@ DEBIAN, REDHAT, SUSE = (
 
 def nccl_ways(subject: Subject, *, developer: bool = False) -> str:
     """A line a way; ``developer``: with ``libnccl.so``, which has no version in its name."""
-    major = subject.major() or _major(subject.facts.driver)
+    major = subject.major() or newest_cuda(subject.facts.driver)
     ways = [
         ("pip, no root", f"{pip(subject)} install nvidia-nccl-cu{major}"),
         *_distribution(subject, major, developer),
@@ -26,12 +26,6 @@ def nccl_ways(subject: Subject, *, developer: bool = False) -> str:
         ways.insert(1, ("link, no root", link))
     width = max(len(name) for name, _ in ways)
     return subject.there("\n".join(f"  {name + ':':{width + 1}} {command}" for name, command in ways))
-
-
-def _major(driver: str) -> str:
-    """The newest CUDA that this driver serves."""
-    fitting = [major for major, needed in DRIVERS.items() if driver and numbers(driver) >= numbers(needed)]
-    return fitting[-1] if fitting else "12"
 
 
 def _distribution(subject: Subject, major: str, developer: bool) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
-from ncclrun.diagnosis.names import name_problems, proxy_problem
+from ncclrun.diagnosis.names import name_problems
 from ncclrun.model.firewall import open_to
 from ncclrun.model.netevents import Problem
 from ncclrun.model.words import listed
@@ -209,12 +209,8 @@ def ports(subject: Subject) -> Iterator[Problem]:
 
 
 def names(subject: Subject) -> Iterator[Problem]:
-    """What the name service says of it, and proxies."""
+    """What the name service says of it."""
     own = [address.address for interface in subject.facts.interfaces for address in interface.addresses]
     if subject.names is not None and subject.interface is not None and subject.interface.addresses:
         chosen = subject.interface.addresses[0].address
         yield from name_problems(subject.name, subject.names, chosen, own, {})
-    outer = [one.addresses[0].address for one in subject.facts.interfaces if one.addresses and not one.loopback]
-    problem = proxy_problem(subject.name, subject.facts.proxies, outer)
-    if problem is not None:
-        yield problem

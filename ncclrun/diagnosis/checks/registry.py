@@ -99,6 +99,6 @@ def all_problems(subjects: Sequence[Subject]) -> list[list[Problem]]:
     differing = across.cluster_problems([one.node for one in subjects], [one.facts for one in subjects])
     for row, problems in zip(found, differing, strict=True):
         row.extend(problems)
-    for place, problem in across.mtus(subjects):
+    for place, problem in (*across.mtus(subjects), *across.proxies(subjects)):
         found[place].append(problem)
     return [list(dict.fromkeys(row)) for row in found]

@@ -122,22 +122,22 @@ def build(subject: Subject) -> Iterator[Problem]:
     if not found.cuda:
         yield TORCH_CPU.found(
             f"torch {found.torch} in {found.executable} can't use the {len(subject.facts.gpus)} GPUs",
-            subject.there(f"{pip(subject)} install --force-reinstall torch --index-url …/whl/{_wheel(driver)}")
-            + "   (pytorch.org, Get started, has the whole line)",
+            subject.there(f"{pip(subject)} install --force-reinstall torch")
+            + f"   (pytorch.org has the line for CUDA {newest_cuda(driver)}, which this driver serves)",
         )
     needed = DRIVERS.get(subject.major(), "")
     if needed and driver and numbers(driver) < numbers(needed):
         yield DRIVER_OLD.found(
             f"driver {driver}; torch {found.torch} with CUDA {found.cuda} needs {needed} or later",
-            f"update the driver, or:  {pip(subject)} install torch --index-url …/whl/{_wheel(driver)}"
-            "   (pytorch.org, Get started, has the whole line)",
+            f"update the driver, or take a torch for CUDA {newest_cuda(driver)} (pytorch.org, Previous versions):  "
+            f"{pip(subject)} install …",
         )
 
 
-def _wheel(driver: str) -> str:
-    """The newest CUDA that this driver serves, as the directory of torch's builds is called."""
-    fitting = [major for major, needed in DRIVERS.items() if numbers(driver) >= numbers(needed)]
-    return {"11": "cu118", "12": "cu126", "13": "cu130"}[fitting[-1] if fitting else "12"]
+def newest_cuda(driver: str) -> str:
+    """The major version of the newest CUDA that this driver serves; 12 where the driver is not known."""
+    fitting = [major for major, needed in DRIVERS.items() if driver and numbers(driver) >= numbers(needed)]
+    return fitting[-1] if fitting else "12"
 
 
 def started(subject: Subject) -> Iterator[Problem]:
