@@ -16,8 +16,8 @@ INDEX = f"""\
 
 # Findings
 
-What breaks distributed jobs, a page each: how it shows, why it happens, what mends it. `ncclrun explain` finds them in logs
-([explain.md](../explain.md)), `ncclrun doctor` on the hosts before a start; both name the page.
+What breaks distributed jobs, a page each: how it shows, why it happens, what mends it. `ncclrun explain` finds them in
+logs ([explain.md](../explain.md)), `ncclrun doctor` on the hosts before a start; both name the page.
 """
 _WEIGHTS = {
     Weight.HARMLESS: "It looks like a fault and is none: `explain` never takes it for a cause.",

@@ -6,6 +6,7 @@ import gzip
 import re
 import shlex
 import zlib
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +20,7 @@ from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import read_logs
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.explain.judge import judge
-from ncclrun.diagnosis.explain.scan import LogScan
+from ncclrun.diagnosis.explain.scan import LogScan, Progress
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Event, Log, Warn
@@ -62,7 +63,13 @@ def explain(
     """
     run = None if _are_files(targets) else _run(targets)
     scans = yield from (_of_run(run, transport, control) if run else _of_files(targets, stdin))
-    found = judge(scans, suspect=None if run is None else suspect_of(run), run_id="" if run is None else run.run_id)
+    if run is None:
+        found = judge(scans)
+    else:
+        end = run.read("end.json") or {}
+        named = _CAUSE_RANK.match(end.get("cause") or "")
+        suspect = int(named[1]) if named else None
+        found = judge(scans, suspect=suspect, run_id=run.run_id, succeeded=end.get("exit_code") == 0)
     yield found
     if bundle is not None:
         yield write(bundle, found, scans, run, mask=mask)
@@ -89,14 +96,9 @@ def _run(targets: Sequence[str]) -> RunDir:
         raise UsageError(message, fix=error.fix) from error
 
 
-def suspect_of(run: RunDir) -> int | None:
-    """The rank that ended first, as the end of the run was judged."""
-    named = _CAUSE_RANK.match((run.read("end.json") or {}).get("cause") or "")
-    return int(named[1]) if named else None
-
-
 def _of_run(run: RunDir, transport: Transport, control: Control) -> Generator[Event, None, list[LogScan]]:
     scans: dict[str, LogScan] = {}
+    progress: dict[tuple[int, int | None], Progress] = defaultdict(Progress)
     for event in read_logs(run.run_id, transport, control):
         if not isinstance(event, Log):
             yield event
@@ -104,7 +106,7 @@ def _of_run(run: RunDir, transport: Transport, control: Control) -> Generator[Ev
         name = Place(event.node_rank, event.rank, event.stream).filename
         scan = scans.get(name)
         if scan is None:
-            scan = scans[name] = LogScan(name, event.node, event.rank)
+            scan = scans[name] = LogScan(name, event.node, event.rank, progress[event.node_rank, event.rank])
         scan.feed(event.text)
     return list(scans.values())
 
@@ -202,13 +204,13 @@ def _feed(scan: LogScan, pieces: Iterable[bytes]) -> None:
 
 
 def with_finding(run: RunDir, ended: Ended, members: Sequence[Member]) -> Ended:
-    """The end of a run that failed, with the fault that its logs show, as far as they are here and one is known."""
-    if ended.cause is None:
+    """The end of a run that failed or hung, with the fault that its logs show, if they are here and one is known."""
+    if ended.cause is None and ended.reason not in ("timeout", "stalled"):
         return ended
     try:
         scans = of_run_here(run, members)
     except OSError:  # the end is told all the same, and `explain` says what can't be read
         return ended
-    found = judge(scans, suspect=ended.cause.rank)
+    found = judge(scans, suspect=ended.cause.rank if ended.cause else None)
     known = found.verdict in ("cause", "component") and found.found is not None and found.found.id != "program"
     return replace(ended, finding=found.found) if known else ended

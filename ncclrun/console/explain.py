@@ -22,7 +22,7 @@ def explanation(event: Explained, *, width: int | None) -> str:
         notes = [Note("good" if event.verdict == "healthy" else "warning", event.confidence)]
     notes += [Note("more", f"it may also be: {_in_short(fault)}") for fault in event.others]
     if event.consequences:
-        notes.append(Note("more", "what followed from it:"))
+        notes.append(Note("more", "what followed from it, or shows beside it:"))
         notes += [Note("more", f"- {_in_short(fault)}") for fault in event.consequences]
     for fault in event.remarks:
         notes += [Note("info", f"worth knowing: {fault.title}. {fault.cause}"), *_fix(fault)]

@@ -23,6 +23,8 @@ def report(event: Ended, *, width: int | None) -> str:
         text = "\n" + table_text(HEADS, rows, width=width, styles=styles, spare=SPARE) + "\n"
     if event.cause is not None:
         text += render(_cause(event, event.cause), colors=colors, width=width)
+    else:
+        text += render(_finding(event, "warning"), colors=colors, width=width)
     return text + render(_verdict(event), colors=colors, width=width)
 
 
@@ -54,11 +56,7 @@ def _cause(event: Ended, cause: Cause) -> list[Note]:
         notes.append(Note("more", "\n".join(f"| {line}" for line in tail)))
     if cause.hint:
         notes.append(Note("more", cause.hint))
-    if event.finding is not None:
-        notes.append(Note("more", f"what its logs show: {event.finding.title}"))
-        if event.finding.fix:
-            notes.append(Note("fix", event.finding.fix))
-        notes.append(Note("more", f"the evidence:  ncclrun explain {event.run_id}"))
+    notes += _finding(event, "more")
     if event.victims:
         shown = list(event.victims[:VICTIMS])
         if len(event.victims) > VICTIMS:
@@ -69,6 +67,15 @@ def _cause(event: Ended, cause: Cause) -> list[Note]:
     if event.directory:
         notes.append(Note("more", f"all logs: {event.directory}"))
     return notes
+
+
+def _finding(event: Ended, level: Level) -> list[Note]:
+    """What the logs show of a known fault, and where the rest of that can be read."""
+    if event.finding is None:
+        return []
+    said = Note(level, f"its logs show: {event.finding.title}")
+    mend = [Note("fix", event.finding.fix)] if event.finding.fix else []
+    return [said, *mend, Note("more", f"the evidence:  ncclrun explain {event.run_id}")]
 
 
 def _folded(cause: Cause) -> list[str]:

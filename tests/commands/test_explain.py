@@ -29,6 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     """Rank 0 on a ran out of memory, rank 2 on b lost it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     run = make_run("r")
+    run.write("end.json", {"exit_code": 1, "cause": "rank 0 on a: exit code 1", "complete": True})
     write(run, (OUT0, b"hello\n"), (ERR0, OOM), (OUT2, LOST))
     return run
 
@@ -57,6 +58,21 @@ class TestARun:
         assert [fault.id for fault in found.consequences] == ["remote-error"]
         assert (found.run_id, found.files, found.hosts, found.ranks) == ("r", 3, ("a", "b"), "0,2")
         assert code(events) == 0
+
+    def test_that_ended_well_is_not_accused_whatever_its_stderr_says(self, run: RunDir) -> None:
+        assert run.read("end.json") is not None
+        run.write("end.json", {"exit_code": 0, "complete": True})
+        found = diagnosis(told())
+        assert (found.verdict, found.found) == ("healthy", None)
+        assert "exit code 0" in found.confidence
+
+    def test_that_goes_on_after_an_error_on_stderr_is_seen_by_its_stdout(self, run: RunDir) -> None:
+        steps = "".join(f"step {n} loss 0.1\n" for n in range(30)).encode()
+        write(run, (OUT0, steps), (OUT2, b""))
+        found = diagnosis(told())
+        assert found.found is not None
+        assert found.found.id == "remote-error"
+        assert [fault.id for fault in found.others] == ["gpu-oom"]
 
     def test_may_be_named(self, run: RunDir) -> None:
         assert diagnosis(told("r")).run_id == "r"
@@ -130,7 +146,7 @@ def test_secrets_in_the_lines_are_masked() -> None:
 class TestTheEndOfARun:
     def ended(self, **fields: Any) -> Ended:
         cause = Cause(node="a", node_rank=0, host="a", rank=0, how="exit code 1", exit_code=1)
-        return Ended(run_id="r", exit_code=1, reason="failed", seconds=1.0, **{"cause": cause, **fields})
+        return Ended(run_id="r", exit_code=1, seconds=1.0, **{"cause": cause, "reason": "failed", **fields})
 
     def members(self) -> list[Member]:
         return [
@@ -151,6 +167,9 @@ class TestTheEndOfARun:
         finding = with_finding(run, self.ended(), self.members()).finding
         assert finding is not None
         assert (finding.id, finding.hosts) == ("gpu-oom", ("a",))
+
+    def test_that_hung_until_its_time_was_up_is_told_so_too(self, run: RunDir) -> None:
+        assert with_finding(run, self.ended(cause=None, reason="timeout"), self.members()).finding is not None
 
     def test_that_is_good_is_left_alone(self, run: RunDir) -> None:
         assert with_finding(run, self.ended(cause=None), self.members()).finding is None

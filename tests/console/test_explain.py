@@ -49,7 +49,7 @@ def test_the_cause_its_evidence_and_the_step_come_first_and_the_rest_is_folded()
         "       how sure: sure",
         "       before a start: it is looked at",
         "       more about it: docs/findings/gpu-oom.md",
-        "       what followed from it:",
+        "       what followed from it, or shows beside it:",
         "       - A peer went away (closed-remote): 14 lines (ranks 0-6), the first is rank3.err:12",
         "ncclrun: looked at 16 logs, 4000 lines, of gpu1, gpu2, ranks 0-7",
     ]
@@ -74,5 +74,10 @@ def test_the_end_of_a_run_has_a_line_of_it_with_the_step() -> None:
     cause = Cause(node="gpu2", node_rank=1, host="gpu2", rank=3, how="exit code 1", exit_code=1)
     ended = Ended(run_id="r7", exit_code=1, reason="failed", seconds=1.0, cause=cause, finding=FAULT)
     text = report(ended, width=None)
-    assert "what its logs show: The GPU's memory is full\n  fix: nvidia-smi   on gpu2\n" in text
+    assert "its logs show: The GPU's memory is full\n  fix: nvidia-smi   on gpu2\n" in text
     assert "the evidence:  ncclrun explain r7\n" in text
+
+
+def test_a_run_that_hung_until_its_time_was_up_has_it_too() -> None:
+    ended = Ended(run_id="r7", exit_code=124, reason="timeout", seconds=1.0, finding=FAULT)
+    assert "warning: its logs show: The GPU's memory is full\n  fix: nvidia-smi" in report(ended, width=None)

@@ -47,8 +47,8 @@ class _Shown:
         self.places += hits.places
         self.lines += hits.lines
         self.speakers |= hits.speakers
-        self.live = self.live or (log.went == hits.went and log.steps == hits.steps)
-        self.outlived = self.outlived and log.steps - hits.steps >= OUTLIVED
+        self.live = self.live or (log.progress.went == hits.went and log.progress.steps == hits.steps)
+        self.outlived = self.outlived and log.progress.steps - hits.steps >= OUTLIVED
 
     @property
     def circumstance(self) -> bool:
@@ -56,9 +56,11 @@ class _Shown:
         return self.signature.circumstance and not any(_RAISED.search(place.text) for place in self.places)
 
 
-def judge(logs: Sequence[LogScan], *, suspect: int | None = None, run_id: str = "") -> Explained:
-    """The diagnosis; ``suspect`` is the rank that is known to have ended first."""
-    shown = list(_shown(logs))
+def judge(
+    logs: Sequence[LogScan], *, suspect: int | None = None, run_id: str = "", succeeded: bool = False
+) -> Explained:
+    """The diagnosis; ``suspect`` is the rank that is known to have ended first, ``succeeded``: all ended well."""
+    shown = [one for one in _shown(logs) if not succeeded or one.signature.weight is Weight.REMARK]
     fatal = [one for one in shown if one.signature.weight >= Weight.CONSEQUENCE and not one.circumstance]
     troubled = any(one.live for one in fatal)
     cut_off = any(one.signature.network and one.live for one in fatal)
@@ -69,6 +71,8 @@ def judge(logs: Sequence[LogScan], *, suspect: int | None = None, run_id: str = 
     best = ranked[0] if ranked else None
     speakers = {who for log in logs for who in _speakers(log)}.union(*(one.speakers for one in shown))
     verdict, confidence = _verdict(best, ranked, logs)
+    if succeeded:
+        verdict, confidence = "healthy", "the run ended well: exit code 0 on all nodes"
     rivals = [one for one in ranked[1:] if best and _rivals(one, best)][:MOST_OTHERS]
     rest = [one for one in faults if one is not best and one not in rivals]
     return Explained(
@@ -94,7 +98,9 @@ def _shown(logs: Sequence[LogScan]) -> Iterator[_Shown]:
             found.setdefault(name, _Shown(BY_ID[name])).add(log, hits)
         if own := own_exceptions(log):
             # It stands at the log's end, whatever other ranks of the same log printed after it.
-            hits = Hits(len(own), own, {(place.host, place.rank) for place in own}, log.went, log.steps)
+            hits = Hits(
+                len(own), own, {(place.host, place.rank) for place in own}, log.progress.went, log.progress.steps
+            )
             found.setdefault("program", _Shown(BY_ID["program"])).add(log, hits)
     for name, log, hits in rule_hits(logs):
         found.setdefault(name, _Shown(BY_ID[name])).add(log, hits)
@@ -131,7 +137,7 @@ def _rivals(one: _Shown, best: _Shown) -> bool:
 
 def _verdict(best: _Shown | None, ranked: Sequence[_Shown], logs: Sequence[LogScan]) -> tuple[Verdict, str]:
     if best is None:
-        if any(log.went or log.steps for log in logs):
+        if any(log.progress.went or log.progress.steps for log in logs):
             return "healthy", "the logs show work that went on, and no sign of a fault after it"
         return "nothing", "no line of any known fault, and none that tells of success either"
     if best.signature.weight is Weight.CONSEQUENCE:

@@ -38,7 +38,7 @@ def _comm_id(log: LogScan) -> Iterator[tuple[str, LogScan, Hits]]:
 
 def _never_ready(log: LogScan) -> Iterator[tuple[str, LogScan, Hits]]:
     started = log.facts.get("start")
-    if started and not log.went and not log.steps:
+    if started and not log.progress.went and not log.progress.steps:
         yield "hang-init", log, started
 
 

@@ -62,6 +62,16 @@ class Hits:
     """How many lines of progress had come before the last of them."""
 
 
+@dataclass(slots=True)
+class Progress:
+    """What tells of success so far; the streams of one rank share it where they come in their order."""
+
+    went: int = 0
+    """Lines that tell of a communicator that is ready."""
+    steps: int = 0
+    """Lines that tell of training that goes on."""
+
+
 _Kind = Signature | str
 _WORDS: tuple[tuple[str, _Kind], ...] = (
     *((word, signature) for signature in ALL for word in signature.words),
@@ -86,15 +96,12 @@ _BY_RUN = _by_run()
 class LogScan:
     """One log; ``host`` and ``rank`` whose it is, "" and None where only its lines can tell."""
 
-    def __init__(self, name: str, host: str = "", rank: int | None = None) -> None:
+    def __init__(self, name: str, host: str = "", rank: int | None = None, progress: Progress | None = None) -> None:
         self.name = name
         self.host = host
         self.rank = rank
         self.lines = 0
-        self.went = 0
-        """Lines that tell of a communicator that is ready."""
-        self.steps = 0
-        """Lines that tell of training that goes on."""
+        self.progress = progress or Progress()
         self.hits: dict[str, Hits] = {}
         self.facts: dict[str, Hits] = {}
         self.head = self.tail = ""
@@ -128,9 +135,9 @@ class LogScan:
 
     def _take(self, kind: _Kind, number: int, line: str) -> None:
         if kind == "went":
-            self.went += 1
+            self.progress.went += 1
         elif kind == "steps":
-            self.steps += STEP.search(line) is not None
+            self.progress.steps += STEP.search(line) is not None
         elif isinstance(kind, str):
             self._note(self.facts.setdefault(kind, Hits()), number, line, {}, MOST)
         elif (known := kind.match(line)) is not None:
@@ -138,7 +145,7 @@ class LogScan:
 
     def _note(self, hits: Hits, number: int, line: str, known: dict[str, str], kept: int) -> None:
         hits.lines += 1
-        hits.went, hits.steps = self.went, self.steps
+        hits.went, hits.steps = self.progress.went, self.progress.steps
         if hits.lines <= MOST:
             said = speaker(line)
             host, rank = self.host or said.host, said.rank if self.rank is None else self.rank

@@ -109,6 +109,11 @@ HEALTHY = {
         [rank0]: step 1, loss 0.5
         """,
     ),
+    "a server that says what it does with signals": (
+        """
+        ignoring SIGHUP and SIGPIPE; got signal: 15 would stop us
+        """,
+    ),
     "a progress bar and colours": ("\x1b[32mEpoch 3\x1b[0m: 100%|█████| 10/10 [00:01<00:00]\rloss 0.2",),
     "a question about errors as data": (
         """

@@ -32,7 +32,7 @@ def test_the_pieces_in_which_a_log_comes_make_no_difference(lines: list[str], da
     for part in (lines[:cut], lines[cut:]):
         if part:
             parted.feed("\n".join(part))
-    assert (whole.hits, whole.lines, whole.steps) == (parted.hits, parted.lines, parted.steps)
+    assert (whole.hits, whole.lines, whole.progress.steps) == (parted.hits, parted.lines, parted.progress.steps)
 
 
 def test_a_line_is_found_by_its_number_and_all_are_counted_though_few_are_kept() -> None:

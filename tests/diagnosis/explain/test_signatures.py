@@ -99,6 +99,7 @@ WORDINGS = [
     ("sigkill", "[ 100.1] Out of memory: Killed process 4711 (python) total-vm:1kB"),
     ("sigbus", "traceback : Signal 7 (SIGBUS) received by PID 4711"),
     ("sighup", "traceback : Signal 1 (SIGHUP) received by PID 4711"),
+    ("sighup", "W1130 api.py:1] Received Signals.SIGHUP death signal, shutting down workers"),
     ("gpu-oom", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 MiB"),
     ("ecc", "CUDA error: Uncorrectable NVLink error detected during the execution"),
     ("xid", "kernel: NVRM: GPU at PCI:0000:02:00 has fallen off the bus."),

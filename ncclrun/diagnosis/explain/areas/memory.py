@@ -135,8 +135,8 @@ SIGNATURES = (
         id="sighup",
         title="The terminal that the launcher hung on was closed",
         weight=Weight.CAUSE,
-        words=("got signal: 1", "SIGHUP", "Signal 1 (", "Received 1 "),
-        pattern=r"(?:got signal: ?1\b|received by PID.{0,20}\b1\b|Received 1 death signal|SIGHUP|Signal 1 \()",
+        words=("got signal: 1", "Signals.SIGHUP", "Signal 1 (", "Received 1 death"),
+        pattern=r"got signal: 1\b|Received (?:1|Signals\.SIGHUP) death signal|Signal 1 \(",
         sample="torch.distributed.elastic.multiprocessing.api.SignalException: Process 18669 got signal: 1",
         cause="torchrun takes SIGHUP for an order to stop, also under nohup: the SSH session or the terminal went "
         "away.",
