@@ -122,7 +122,7 @@ def _findings(found: Sequence[DoctorFinding]) -> list[str]:
     for kind, folded in reversed(grouped(found)):
         parts = [f"<b>{kind.level}</b> <b>{text_of(kind.title)}</b> [{text_of(kind.id)}]"]
         for one, others in folded:
-            parts.append(f"<p><pre>{block_of(one.told)}</pre></p>")
+            parts.append(f"<div><pre>{block_of(one.told)}</pre></div>")
             if one.fix:
                 parts.append(f'<p class="fix"><b>fix</b> <code>{block_of(one.fix)}</code></p>')
             if others:

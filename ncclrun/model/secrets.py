@@ -14,6 +14,8 @@ _VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password in it, as of a proxy or a database."""
 _SET = re.compile(r"""(?P<front>\b(?P<name>[A-Za-z_]\w*)["']?\]?\s*[=:]\s*["']?)(?P<value>[^\s"',;}]+)""")
 """A variable with its value, in any kind of text."""
+_OPTION = re.compile(r"(?P<front>(?<!\S)--(?P<name>[A-Za-z][\w-]*)\s+)(?P<value>[^\s-]\S*)")
+"""An option of a command line, with its value in the next word."""
 _BARE = re.compile(
     r"(?P<front>://[^/@\s:\"']*:)[^/@\s\"']+(?=@)|(?P<scheme>\bBearer )[^\s\"']+"
     r"|\b(?P<kind>hf_|sk-|ghp_|gho_|glpat-|xox[bp]-)[A-Za-z0-9_-]{16,}"
@@ -35,6 +37,7 @@ def value_shown(name: str, value: str, secret: bool = False) -> str:
 def text_shown(text: str) -> str:
     """A line of any kind, with stars for each secret that is set there; a KeyError tells none."""
     text = _BARE.sub(lambda match: f"{match['front'] or match['scheme'] or match['kind']}{MASK}", text)
+    text = _OPTION.sub(lambda match: f"{match['front']}{value_shown(match['name'], match['value'])}", text)
     return _SET.sub(
         lambda match: (
             match[0]

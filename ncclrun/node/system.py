@@ -19,7 +19,7 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108  # looked at alone
 NVIDIA = "0x10de"
 TIME_ERROR = 5
 TIMEX_BYTES = 512  # struct timex is smaller everywhere
-SYSCTLS = ("net.ipv4.ip_local_port_range", "net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.rp_filter")
+SYSCTLS = ("net.ipv4.ip_local_port_range", "net.ipv4.conf.all.arp_ignore", "kernel.numa_balancing")
 MODULES = ("nvidia", "nouveau", "nvidia_peermem", "nv_peer_mem", "ib_uverbs")
 
 

@@ -30,4 +30,5 @@ def test_a_line_of_any_kind_does_not_tell_one_either() -> None:
     assert text_shown("GET http://me:hunter2@proxy/x") == "GET http://me:***@proxy/x"
     assert text_shown("Authorization: Bearer abc.def") == "Authorization: Bearer ***"
     assert text_shown("logged in with hf_abcdefghijklmnopqrst") == "logged in with hf_***"
+    assert text_shown("train.py --api-token h2 --tokenizer gpt2") == "train.py --api-token *** --tokenizer gpt2"
     assert text_shown("KeyError: 'labels'") == "KeyError: 'labels'"

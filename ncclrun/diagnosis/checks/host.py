@@ -106,6 +106,13 @@ CPUS_FEW = Kind(
     cause="The login or the container is bound to a few of the host's processors (cpuset, taskset).",
     cure="Give the container more (`--cpuset-cpus`, or nothing), or start fewer workers.",
 )
+NUMA_BALANCING = Kind(
+    id="numa_balancing",
+    title="the kernel moves memory between NUMA nodes by itself",
+    symptom="Step times that jitter on hosts with several sockets; copies to the GPU that are slower now and then.",
+    cause="Automatic NUMA balancing takes pages away for a moment to see who uses them, and migrates them.",
+    cure="`sudo sysctl -w kernel.numa_balancing=0`",
+)
 SELINUX = Kind(
     id="selinux",
     title="SELinux is enforcing",
@@ -131,6 +138,7 @@ KINDS = (
     CLOCK_FREE,
     OUT_OF_MEMORY,
     CPUS_FEW,
+    NUMA_BALANCING,
     SELINUX,
     CONTAINER_NETWORK,
 )
@@ -239,8 +247,11 @@ def memory(subject: Subject) -> Iterator[Problem]:
 
 
 def processors(subject: Subject) -> Iterator[Problem]:
-    """Enough for the workers."""
+    """Enough for the workers, and their memory left where it is."""
     facts, system = subject.facts, subject.system
+    if system.sysctls.get("kernel.numa_balancing") == "1" and system.numa_nodes > 1 and facts.gpus:
+        fix = subject.there("sudo sysctl -w kernel.numa_balancing=0")
+        yield NUMA_BALANCING.found(f"kernel.numa_balancing is 1, with {system.numa_nodes} NUMA nodes", fix, "info")
     if facts.gpus and facts.cpus < subject.nproc:
         bound = f" of {system.cpus_online}" if system.cpus_online > facts.cpus else ""
         fix = subject.there("taskset -cp $$")

@@ -135,7 +135,7 @@ def forced(subject: Subject) -> Iterator[Problem]:
         other = [pip_one for pip_one in brought if pip_one.path != one.path and pip_one.version != one.version]
         if ways and other:
             outcome = "and torch loads it" if "torch" in one.ways else "which programs without one of their own load"
-            fix = subject.there(f"grep -n {ways[0]} ~/.bashrc ~/.profile ~/.bash_profile /etc/profile.d/*.sh")
+            fix = subject.there(f"grep -n {ways[0]} ~/.bashrc ~/.bash_profile ~/.profile /etc/profile.d/*.sh")
             yield NCCL_OVERRIDE.found(f"{ways[0]} leads to {_told(one)}, {outcome}; pip's is {_told(other[0])}", fix)
     yield from _cuda(subject)
 

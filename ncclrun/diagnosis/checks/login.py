@@ -15,6 +15,7 @@ from ncclrun.model.secrets import value_shown
 from ncclrun.nccl.version import parse
 
 SLOW_SHELL = 2.0
+FILES = "~/.bashrc ~/.bash_profile ~/.profile /etc/profile.d/*.sh"
 SLOW_SSH = 5.0
 
 STALE = Kind(
@@ -31,7 +32,7 @@ NOISE = Kind(
     title="the login shell prints something before a command",
     symptom="scp, rsync and sftp break (`Received message too long`); ncclrun itself skips it.",
     cause="A start-up file (.bashrc, /etc/profile.d) prints without asking whether somebody is there to read.",
-    cure="Put `[ -t 1 ] || return` at the top of what is read by every shell.",
+    cure="Let it print only where somebody reads: `[ -t 1 ] && echo …`.",
 )
 SHELL_SLOW = Kind(
     id="login_slow",
@@ -80,7 +81,7 @@ def shell(subject: Subject) -> Iterator[Problem]:
         return
     if told.printed:
         first = told.printed.splitlines()[0][:80]
-        fix = subject.there("sed -i '1i [ -t 1 ] || return' ~/.bashrc") + "   (or in the file that prints)"
+        fix = subject.there(f"grep -nE 'echo|printf|cat ' {FILES}") + "   (and write  [ -t 1 ] &&  before what prints)"
         yield NOISE.found(f"{told.path} prints {first!r}", fix, "info")
     if told.seconds is None or told.seconds > SLOW_SHELL:
         took = "did not end" if told.seconds is None else f"took {told.seconds:.1f} s"

@@ -139,6 +139,7 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("oom", "warning", kernel("Out of memory: Killed process 77 (python) total-vm:1kB"), "python (pid 77) 10 min ago"),
     ("oom", "info", replace(system(oom_kills=4), exam=Examination()), "4 processes killed"),
     ("cpus_few", "warning", facts(cpus=1), "1 of 64 processors for 2 workers"),
+    ("numa_balancing", "info", system(sysctls={"kernel.numa_balancing": "1"}), "with 2 NUMA nodes"),
     ("selinux", "info", system(selinux="enforcing"), "enforcing"),
     ("firewall", "warning", exam(firewall=Firewall((), "nft", NFT)), "nft shows for what comes in: reject"),
     ("firewall", "warning", exam(firewall=Firewall((), "iptables", IPTABLES)), "-P INPUT DROP"),
