@@ -56,7 +56,7 @@ class System:
     selinux: str = ""
     """``enforcing``, ``permissive`` or "" (off, or not known)."""
     limits: Mapping[str, Limit] = field(default_factory=dict)
-    """``memlock``, ``nofile``, ``nproc``."""
+    """``memlock``, ``nofile``."""
     shared_memory: Sizes | None = None
     state: Sizes | None = None
     """Where run directories are made."""
@@ -64,14 +64,11 @@ class System:
     memory: Memory = field(default_factory=Memory)
     cards: int = 0
     """NVIDIA GPUs on the PCI bus, whether a driver serves them or not."""
-    gpu_devices: int = 0
-    """/dev/nvidia0, /dev/nvidia1, …"""
     modules: tuple[str, ...] = ()
     """Which of some kernel modules are loaded."""
     cpus_online: int = 0
     numa_nodes: int = 0
     oom_kills: int = 0
-    uptime: float = 0.0
     clock_synced: bool | None = None
     sysctls: Mapping[str, str] = field(default_factory=dict)
 
@@ -179,7 +176,6 @@ class Frameworks:
     cuda_available: bool | None = None
     """None for a torch without CUDA, or without an answer."""
     cuda_error: str = ""
-    cuda_count: int | None = None
     capabilities: tuple[str, ...] = ()
     """Of its GPUs: ``9.0``."""
 

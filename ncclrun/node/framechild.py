@@ -78,7 +78,7 @@ def torch_says() -> None:
     if available:
         count = torch.cuda.device_count()
         found = {".".join(map(str, torch.cuda.get_device_capability(index))) for index in range(count)}
-        say(cuda_count=count, capabilities=sorted(found))
+        say(capabilities=sorted(found))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from .sysfs import entries, read
 PROC = Path("/proc")
 SYS = Path("/sys")
 OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
-DEV = Path("/dev")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # looked at alone
 NVIDIA = "0x10de"
 TIME_ERROR = 5
@@ -27,7 +26,7 @@ def limits() -> dict[str, dict[str, int | None]]:
     """Soft and hard limit by name, None for unlimited."""
     text = read(PROC / "self" / "limits")
     found = {}
-    for name, words in (("memlock", "Max locked memory"), ("nofile", "Max open files"), ("nproc", "Max processes")):
+    for name, words in (("memlock", "Max locked memory"), ("nofile", "Max open files")):
         match = re.search(rf"^{words}\s+(\S+)\s+(\S+)", text, re.M)
         if match:
             soft, hard = (int(word) if word.isdigit() else None for word in match.groups())
@@ -121,10 +120,6 @@ def _glibc() -> str:
         return ""
 
 
-def _uptime() -> float:
-    return float((read(PROC / "uptime") or "0").split()[0])
-
-
 def _modules() -> list[str]:
     loaded = {line.split(" ", 1)[0] for line in read(PROC / "modules").splitlines()}
     return [name for name in MODULES if name in loaded]
@@ -146,12 +141,10 @@ def find(state_dir: str) -> dict[str, Any]:
         "temporary": _sizes("/tmp"),  # noqa: S108  # looked at alone
         "memory": _memory(),
         "cards": _graphics_cards(),
-        "gpu_devices": sum(bool(re.fullmatch(r"nvidia\d+", one.name)) for one in entries(DEV)),
         "modules": _modules(),
         "cpus_online": os.cpu_count() or 0,
         "numa_nodes": sum(bool(re.fullmatch(r"node\d+", one.name)) for one in entries(SYS / "devices/system/node")),
         "oom_kills": oom.kills(),
-        "uptime": _uptime(),
         "clock_synced": _clock_synced(),
         "sysctls": {name: read(PROC / "sys" / name.replace(".", "/")) for name in SYSCTLS},
     }

@@ -40,7 +40,7 @@ class TestWhole:
         found = TypeAdapter(model.System).validate_python(told)
         assert found.memory.total is not None
         assert found.shared_memory is not None
-        assert set(found.limits) == {"memlock", "nofile", "nproc"}
+        assert set(found.limits) == {"memlock", "nofile"}
 
     def test_what_fails_is_unknown_with_the_reason_and_the_rest_is_told(
         self, env: dict[str, str], tmp_path: Path

@@ -242,8 +242,9 @@ def _memory(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
     if gpu.remap_failed:
         message = f"GPU {gpu.index} can't repair its memory any more"
         yield GPU_REMAP.found(message, f"leave it out (gpus: […] of node {subject.name}) and replace it", "error")
-    elif gpu.remap_pending:
-        yield GPU_REMAP.found(f"GPU {gpu.index} waits for a reset to repair its memory", reset)
+    elif gpu.remap_pending or gpu.recovery:
+        wants = f" (the driver wants: {gpu.recovery})" if gpu.recovery else ""
+        yield GPU_REMAP.found(f"GPU {gpu.index} waits for a reset{wants}", reset)
     if gpu.uncorrected:
         yield GPU_ECC.found(f"GPU {gpu.index}: {gpu.uncorrected} uncorrectable errors since the driver started", reset)
 

@@ -63,7 +63,8 @@ def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:
     if not facts.stale:
         return ()
     message = f"its login environment sets {', '.join(facts.stale)}: taken away for a run"
-    return (STALE.found(message, "remove them from the shell's start-up files there"),)
+    fix = f"take them out of the start-up file there:  grep -nE '{'|'.join(facts.stale)}' {FILES}"
+    return (STALE.found(message, fix),)
 
 
 def stale(subject: Subject) -> Iterator[Problem]:

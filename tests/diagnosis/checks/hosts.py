@@ -40,18 +40,15 @@ SYSTEM = System(
     limits={
         "memlock": Limit(None, None),
         "nofile": Limit(1_048_576, 1_048_576),
-        "nproc": Limit(2_000_000, 2_000_000),
     },
     shared_memory=Sizes(500 * GIB, 500 * GIB),
     state=DISK,
     temporary=DISK,
     memory=Memory(1000 * GIB, 900 * GIB, None),
     cards=2,
-    gpu_devices=2,
     modules=("nvidia", "nvidia_peermem"),
     cpus_online=64,
     numa_nodes=2,
-    uptime=900_000.0,
     clock_synced=True,
     sysctls={"net.ipv4.ip_local_port_range": "32768\t60999", "net.ipv4.conf.all.arp_ignore": "0"},
 )
@@ -64,7 +61,6 @@ FRAMEWORKS = Frameworks(
     loaded=(PIP, "/opt/env/lib/python3.11/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12"),
     built_for=("sm_80", "sm_90", "compute_90"),
     cuda_available=True,
-    cuda_count=2,
     capabilities=("9.0",),
 )
 MATRIX = """\

@@ -111,6 +111,7 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("gpu_lost", "warning", system(cards=3), "3 GPUs on the bus, the driver lists 2"),
     ("gpu_ecc", "warning", gpu(uncorrected=3), "GPU 0: 3 uncorrectable errors"),
     ("gpu_remap", "warning", gpu(remap_pending=True), "GPU 0 waits for a reset"),
+    ("gpu_remap", "warning", gpu(recovery="Reset"), "the driver wants: Reset"),
     ("gpu_remap", "error", gpu(remap_failed=True), "can't repair"),
     ("compute_mode", "error", gpu(compute_mode="Prohibited"), "Prohibited"),
     ("compute_mode", "warning", gpu(compute_mode="Exclusive_Process"), "Exclusive_Process"),
