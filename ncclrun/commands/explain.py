@@ -7,14 +7,13 @@ import re
 import shlex
 import zlib
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from ncclrun.commands.bundle import write
-from ncclrun.commands.control import Control
+from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import read_logs
@@ -22,7 +21,7 @@ from ncclrun.commands.member import Member
 from ncclrun.diagnosis.explain.judge import judge
 from ncclrun.diagnosis.explain.scan import LogScan, Progress
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import UsageError
+from ncclrun.model.errors import EXIT_INTERRUPTED, UsageError
 from ncclrun.model.events import Event, Log, Warn
 from ncclrun.model.explainevents import Verdict
 from ncclrun.model.lines import LineAssembler
@@ -32,6 +31,8 @@ STDIN = "<stdin>"
 BLOCK = 1 << 20
 MOST_FILES = 5000
 """Of directories; what lies beyond is told and not read."""
+SNIFFED = 1024
+"""Bytes of a file by which a text is told from what is none."""
 MOST_AT_END = 32 << 20
 """Bytes of a run's logs that are looked at when it ends: a launch is to end within seconds."""
 EXIT_UNKNOWN = 1
@@ -62,7 +63,11 @@ def explain(
     neither a file nor a run.
     """
     run = None if _are_files(targets) else _run(targets)
-    scans = yield from (_of_run(run, transport, control) if run else _of_files(targets, stdin))
+    try:
+        scans = yield from (_of_run(run, transport, control) if run else _of_files(targets, control, stdin))
+    except Interrupted:
+        yield Ended(run_id="", exit_code=EXIT_INTERRUPTED, reason="interrupted", seconds=0.0)
+        return
     if run is None:
         found = judge(scans)
     else:
@@ -100,6 +105,7 @@ def _of_run(run: RunDir, transport: Transport, control: Control) -> Generator[Ev
     scans: dict[str, LogScan] = {}
     progress: dict[tuple[int, int | None], Progress] = defaultdict(Progress)
     for event in read_logs(run.run_id, transport, control):
+        control.check()
         if not isinstance(event, Log):
             yield event
             continue
@@ -138,26 +144,36 @@ def _head_and_tail(stream: BinaryIO, share: int) -> Iterator[bytes]:
         yield stream.read(share)
 
 
-def _of_files(targets: Sequence[str], stdin: BinaryIO | None) -> Generator[Event, None, list[LogScan]]:
+def _of_files(
+    targets: Sequence[str], control: Control, stdin: BinaryIO | None
+) -> Generator[Event, None, list[LogScan]]:
     scans = []
     for target in targets:
         if target == "-":
             if stdin is None:
                 raise UsageError("standard input is closed", fix="ncclrun explain - < FILE")
-            scans.append(_scan(STDIN, stdin))
+            scans.append(_scan(STDIN, stdin.read, control))
             continue
         files = _files(Path(target))
+        left_out = 0
         for file in files[:MOST_FILES]:
             try:
-                with closing(_open(file)) as stream:
-                    scans.append(_scan(str(file), stream))
+                with file.open("rb") as stream:
+                    start = stream.peek(SNIFFED)[:SNIFFED]
+                    packed = start.startswith(b"\x1f\x8b")
+                    if b"\0" in start and not packed and Path(target).is_dir():
+                        left_out += 1  # a checkpoint beside the logs
+                        continue
+                    read = gzip.GzipFile(fileobj=stream).read if packed else stream.read
+                    scans.append(_scan(str(file), read, control))
             except (OSError, EOFError, zlib.error) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 if len(files) == 1:
-                    raise UsageError(
-                        f"{file} can't be read: {reason}", fix=f"ls -ld {shlex.quote(str(file))}"
-                    ) from error
+                    fix = f"look at it:  ls -ld {shlex.quote(str(file))}"
+                    raise UsageError(f"{file} can't be read: {reason}", fix=fix) from error
                 yield Warn(text=f"{file} can't be read and is left out: {reason}")
+        if left_out:
+            yield Warn(text=f"{target}: {left_out} files are no text and are left out", fix="name one to have it read")
         if len(files) > MOST_FILES:
             yield Warn(text=f"{target} has {len(files)} files: only the first {MOST_FILES} were read", fix="name fewer")
     return scans
@@ -165,9 +181,7 @@ def _of_files(targets: Sequence[str], stdin: BinaryIO | None) -> Generator[Event
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        raise UsageError(
-            f"there is no file {shlex.quote(str(path))}", fix="ncclrun runs  lists the runs of this machine"
-        )
+        raise UsageError(f"there is no file {shlex.quote(str(path))}", fix="ncclrun runs   lists this machine's runs")
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*") if file.is_file())
@@ -176,19 +190,16 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _open(file: Path) -> BinaryIO:
-    plain = file.open("rb")
-    if plain.read(2) == b"\x1f\x8b":
-        plain.close()
-        return gzip.open(file, "rb")  # type: ignore[return-value]  # it reads as a file does
-    plain.seek(0)
-    return plain
-
-
-def _scan(name: str, stream: BinaryIO) -> LogScan:
+def _scan(name: str, read: Callable[[int], bytes], control: Control) -> LogScan:
     named = _RANK.search(Path(name).name)
     scan = LogScan(name, rank=int(named[1]) if named else None)
-    _feed(scan, iter(lambda: stream.read(BLOCK), b""))
+
+    def pieces() -> Iterator[bytes]:
+        while piece := read(BLOCK):
+            control.check()
+            yield piece
+
+    _feed(scan, pieces())
     return scan
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,31 @@ class TestFiles:
         told_of = [event.text for event in events if isinstance(event, Warn)]
         assert [text.split(":")[0] for text in told_of] == [f"{tmp_path}/a.gz can't be read and is left out"]
         assert diagnosis(events).files == 1
+
+    def test_that_are_no_text_are_left_out_of_a_directory_and_told(self, tmp_path: Path) -> None:
+        (tmp_path / "model.pt").write_bytes(b"PK\0\0" + OOM)
+        (tmp_path / "b.log").write_bytes(LOST)
+        events = told(tmp_path)
+        assert diagnosis(events).files == 1
+        assert any("no text" in event.text for event in events if isinstance(event, Warn))
+
+    def test_may_be_pipes(self, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(OOM,))
+        writer.start()
+        found = diagnosis(told(pipe)).found
+        writer.join()
+        assert found is not None
+        assert found.id == "gpu-oom"
+
+    def test_are_left_at_a_ctrl_c(self, tmp_path: Path) -> None:
+        (tmp_path / "a.log").write_bytes(OOM)
+        control = Control()
+        control.press()
+        events = list(explain([str(tmp_path)], NoTransport(), control))
+        assert [event.exit_code for event in events if isinstance(event, Ended)] == [130]
+        assert len(events) == 1
 
     def test_that_are_not_there_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="there is no file"):
