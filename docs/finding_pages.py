@@ -69,8 +69,10 @@ def _in_logs(signature: Signature) -> list[str]:
     parts += ["## Cause", filled(signature.cause, {})]
     if signature.cure:
         parts += ["## Cure", f"```\n{filled(signature.cure, {})}\n```"]
-    if signature.check:
-        parts += ["## Before a start", f"{_sentence(signature.check)}."]
+    if signature.check or signature.doctor:
+        found = ", ".join(f"[{name}]({name}.md)" for name in signature.doctor if name != signature.id)
+        said = f"`ncclrun doctor` finds it{f': {found}' if found else ''}" if signature.doctor else ""
+        parts += ["## Before a start", ". ".join(_sentence(text) for text in (signature.check, said) if text) + "."]
     return parts
 
 

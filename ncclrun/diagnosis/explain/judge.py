@@ -166,7 +166,7 @@ def _found(one: _Shown, suspect: int | None) -> FoundFault:
         title=signature.title,
         cause=text_shown(filled(signature.cause, known)),
         fix=filled(signature.cure, known),
-        check=signature.check,
+        check=signature.before,
         evidence=tuple(_evidence(place) for place in list(reversed(apart.values()))[:MOST_OTHERS]),
         lines=one.lines,
         ranks=_ranks(one.speakers),

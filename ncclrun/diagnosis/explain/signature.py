@@ -52,7 +52,9 @@ class Signature:
     cause: str
     cure: str = ""
     check: str = ""
-    """What a look before the start would have said; "" where nothing could be seen then."""
+    """What else looks before a start, and what it says."""
+    doctor: tuple[str, ...] = ()
+    """Ids of `doctor`'s findings that are this, seen on a host."""
     over: tuple[str, ...] = ()
     """What follows from this one, though it may weigh as much."""
     network: bool = False
@@ -66,6 +68,12 @@ class Signature:
     def __post_init__(self) -> None:
         if self.pattern:
             object.__setattr__(self, "regex", re.compile(self.pattern))
+
+    @property
+    def before(self) -> str:
+        """What a look before the start would have said, whoever looks."""
+        found = f"`ncclrun doctor` finds it ({', '.join(self.doctor)})" if self.doctor else ""
+        return "; ".join(filter(None, (self.check, found)))
 
     def match(self, line: str) -> dict[str, str] | None:
         """The captures of a line that has one of the words; None if it is none of this."""

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from ncclrun.diagnosis.checks.registry import KINDS
 from ncclrun.diagnosis.explain.catalogue import ALL, BY_ID
 from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
 from tests.diagnosis.explain.logs import explained
@@ -161,6 +162,7 @@ def test_its_texts_can_be_filled_and_what_it_explains_is_known(signature: Signat
     for text in (signature.cause, signature.cure):
         assert "{" not in filled(text, {})
     assert set(signature.over) <= set(BY_ID)
+    assert set(signature.doctor) <= set(KINDS)
     assert signature.cause.endswith((".", "}", ":", ")"))
     assert signature.cure or signature.weight <= Weight.REMARK
 

@@ -24,6 +24,7 @@ SIGNATURES = (
         check=_CHECK,
         network=True,
         early=True,
+        doctor=("firewall",),
     ),
     Signature(
         id="conn-timeout",
@@ -39,6 +40,7 @@ SIGNATURES = (
         over=("conn-failed", "timeout-generic"),
         network=True,
         early=True,
+        doctor=("firewall",),
     ),
     Signature(
         id="conn-refused-retry",
@@ -137,6 +139,7 @@ SIGNATURES = (
         "NCCL_IB_DISABLE=1 on all nodes",
         check="`ncclrun ping` shows which nodes have working RDMA; mixed ones are refused",
         network=True,
+        doctor=("rdma_down",),
     ),
     Signature(
         id="net-mixed",
@@ -150,6 +153,7 @@ SIGNATURES = (
         check="`ncclrun ping` shows which nodes have working RDMA; mixed ones are refused",
         over=("conn-noroute",),
         circumstance=True,
+        doctor=("rdma_down",),
     ),
     Signature(
         id="wrong-magic",

@@ -31,6 +31,7 @@ SIGNATURES = (
         check=_CHECK,
         over=("gloo-mesh",),
         circumstance=True,
+        doctor=("name_unknown",),
     ),
     Signature(
         id="gloo-mesh",
@@ -45,6 +46,7 @@ SIGNATURES = (
         cure=_SET,
         check=_CHECK,
         network=True,
+        doctor=("name_loopback",),
     ),
     Signature(
         id="gloo-ifname",

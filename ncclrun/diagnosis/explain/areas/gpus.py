@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 
-_CHECK = "`ncclrun ping` shows driver, GPUs and torch of each node"
-
 SIGNATURES = (
     Signature(
         id="gpu-oom",
@@ -17,6 +15,7 @@ SIGNATURES = (
         cause="The model and batch are too large for it, or another process has a part of it.",
         cure="nvidia-smi   on {host} (who else is on it), then a smaller batch",
         check="`ncclrun launch` tells who else is on each GPU, and locks those that it takes",
+        doctor=("gpu_in_use", "leftover"),
     ),
     Signature(
         id="ecc",
@@ -28,6 +27,7 @@ SIGNATURES = (
         cure="nvidia-smi -q -d ECC,ROW_REMAPPER   on {host}; leave the node out (--nodes '!{host}'), reset the GPU, "
         "have it replaced",
         over=("cuda-unknown",),
+        doctor=("gpu_ecc", "gpu_remap"),
     ),
     Signature(
         id="xid",
@@ -40,6 +40,7 @@ SIGNATURES = (
         "43: mostly the program itself.",
         cure="sudo dmesg -T | grep -i xid; nvidia-smi   on {host}; leave the node out and reset or replace the GPU",
         over=("cuda-unknown", "ecc"),
+        doctor=("xid", "gpu_lost"),
     ),
     Signature(
         id="cuda-driver-old",
@@ -50,8 +51,8 @@ SIGNATURES = (
         cause="On {host} the driver does not know the CUDA version that the installed package was built for.",
         cure="nvidia-smi --query-gpu=driver_version --format=csv,noheader   on {host}; a newer driver there, or a "
         "torch for an older CUDA everywhere",
-        check=_CHECK,
         over=("cuda-unknown", "cuda-no-gpu"),
+        doctor=("driver_old",),
     ),
     Signature(
         id="cuda-no-gpu",
@@ -67,8 +68,8 @@ SIGNATURES = (
         cause="A container without --gpus, a driver that is not loaded, an empty CUDA_VISIBLE_DEVICES, or a host "
         "without a GPU.",
         cure="nvidia-smi -L   on {host}, as the job is started there; containers: docker run --gpus all",
-        check=_CHECK,
         over=("cuda-unknown",),
+        doctor=("no_driver", "container_no_gpus", "cuda_unavailable"),
     ),
     Signature(
         id="numa-cumem",
@@ -118,6 +119,7 @@ SIGNATURES = (
         cause="The fabric manager is not running or not in order, or GPUs are parted by MIG.",
         cure="systemctl status nvidia-fabricmanager   on {host}, restart it; or --env NCCL_NVLS_ENABLE=0",
         over=("cuda-unknown",),
+        doctor=("fabric_manager",),
     ),
     Signature(
         id="p2p-disabled",
@@ -141,6 +143,7 @@ SIGNATURES = (
         "NCCL prints nothing.",
         cure="test with  --env NCCL_P2P_DISABLE=1; then switch the IOMMU off in the BIOS (iommu=pt) or ACS off by "
         "setpci",
+        doctor=("pcie_acs",),
     ),
     Signature(
         id="illegal-access",

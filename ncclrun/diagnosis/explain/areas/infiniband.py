@@ -5,7 +5,6 @@ from __future__ import annotations
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 
 _GIDS = "show_gids   (on both hosts), and ib_write_bw between the same two devices"
-_CHECK_RDMA = "`ncclrun ping` shows the RDMA devices of each node, their state and link layer"
 
 SIGNATURES = (
     Signature(
@@ -21,7 +20,7 @@ SIGNATURES = (
         cure="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n' | sudo tee "
         "/etc/security/limits.d/memlock.conf   on {host}, then log in anew; containers: docker run --ulimit "
         "memlock=-1",
-        check="the limits that a login of each node has are among the facts that are looked at",
+        doctor=("memlock",),
     ),
     Signature(
         id="ib-modqp-inval",
@@ -45,9 +44,9 @@ SIGNATURES = (
         cause="They lie in different subnets (rails) that are not routed, a GID has no IP address, or a wrong device "
         "is in the list.",
         cure=f"NCCL_CROSS_NIC=0 and devices of the same rail in NCCL_IB_HCA, or route the RoCE subnets; see  {_GIDS}",
-        check=_CHECK_RDMA,
         over=("conn-unreach", "conn-noroute"),
         network=True,
+        doctor=("rdma_down",),
     ),
     Signature(
         id="ib-err12",
@@ -61,8 +60,8 @@ SIGNATURES = (
         "in a switch. Later: a link that flaps, or a time-out too short for the size.",
         cure=f"right after the start (NCCL before 2.21): NCCL_IB_GID_INDEX as  {_GIDS}  shows it; later: check the "
         f"links, and NCCL_IB_TIMEOUT=22",
-        check=_CHECK_RDMA,
         network=True,
+        doctor=("rdma_down",),
     ),
     Signature(
         id="ib-err-other",
@@ -91,6 +90,7 @@ SIGNATURES = (
         cure="ibv_devinfo | grep active_mtu   on every host, and the same MTU on all ports and switches",
         check="`ncclrun ping` measures what fits through between all nodes",
         network=True,
+        doctor=("mtu_differs",),
     ),
     Signature(
         id="ib-linktype",
@@ -103,7 +103,6 @@ SIGNATURES = (
         cause="A host has devices of both kinds, and they were paired.",
         cure="NCCL_IB_HCA   with the devices of one kind, on each node:  cat "
         "/sys/class/infiniband/*/ports/*/link_layer",
-        check=_CHECK_RDMA,
         network=True,
     ),
     Signature(
@@ -114,7 +113,7 @@ SIGNATURES = (
         sample="gpu1:9:9 [0] NCCL INFO NET/IB : No device found.",
         cause="Right on hosts with Ethernet alone. Where there is InfiniBand it costs speed: the driver is missing, "
         "or the container lacks /dev/infiniband.",
-        check=_CHECK_RDMA,
+        doctor=("rdma_down",),
     ),
     Signature(
         id="ib-lib",
@@ -145,5 +144,6 @@ SIGNATURES = (
         sample="gpu3:9:9 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
         cause="Data goes by the host's memory: slower, and no failure. `sudo modprobe nvidia-peermem` turns it on "
         "where the hardware can.",
+        doctor=("gdr_module",),
     ),
 )

@@ -107,6 +107,7 @@ SIGNATURES = (
         over=("conn-noroute", "conn-timeout", "conn-unreach", "commid-subnet"),
         network=True,
         early=True,
+        doctor=("container_network",),
     ),
     Signature(
         id="if-linklocal6",
@@ -243,5 +244,6 @@ SIGNATURES = (
         cure="different subnets, route metrics, or policy routing by source address; then  ncclrun ping CLUSTER "
         "--bandwidth",
         check="`ncclrun resolve` proves each address from its own source, and warns of two cards in one subnet",
+        doctor=("two_nics",),
     ),
 )

@@ -20,6 +20,7 @@ SIGNATURES = (
         cure="pip install nvidia-nccl-cu12   in that environment; for Paddle besides a link  libnccl.so -> "
         "libnccl.so.2  in a directory on LD_LIBRARY_PATH, set in launch.env",
         check=_CHECK,
+        doctor=("nccl_missing", "paddle_no_nccl"),
     ),
     Signature(
         id="nccl-symbol",
@@ -34,6 +35,7 @@ SIGNATURES = (
         cure="pip list | grep nvidia-nccl; ldconfig -p | grep nccl; echo $LD_LIBRARY_PATH   on {host}; remove the "
         "older, or unset LD_LIBRARY_PATH",
         check=_CHECK,
+        doctor=("nccl_clash", "nccl_several", "nccl_override"),
     ),
     Signature(
         id="cpu-torch",
@@ -46,6 +48,7 @@ SIGNATURES = (
         cure="python -c 'import torch; print(torch.__version__, torch.version.cuda)'   on {host}, then install the "
         "build for its CUDA",
         check=_CHECK,
+        doctor=("torch_cpu",),
     ),
     Signature(
         id="nccl-is-available",
@@ -89,6 +92,7 @@ SIGNATURES = (
         cure="launch.python   in the cluster file: the absolute path of the Python that has it; or  pip install "
         "{name}   on {host}",
         check="`ncclrun ping` shows which Python each node would use, and its torch",
+        doctor=("no_torch",),
     ),
     Signature(
         id="ssh-nocmd",
@@ -101,6 +105,7 @@ SIGNATURES = (
         "set up.",
         cure="launch.python: /path/to/env/bin/python   in the cluster file (ncclrun then needs no PATH)",
         check="`ncclrun ping` shows which Python each node would use",
+        doctor=("no_python",),
     ),
     Signature(
         id="ssh-path",

@@ -8,7 +8,7 @@ _SHM = (
     "docker run --shm-size=8g …   (or --ipc=host; Kubernetes: an emptyDir with medium: Memory at /dev/shm); on a "
     "host:  df -h /dev/shm; ls /dev/shm"
 )
-_CHECK = "`ncclrun launch` warns where /dev/shm is nearly full, and `ping` shows its size"
+_CHECK = "`ncclrun launch` warns where /dev/shm is nearly full"
 
 SIGNATURES = (
     Signature(
@@ -29,6 +29,7 @@ SIGNATURES = (
         cure=_SHM,
         check=_CHECK,
         early=True,
+        doctor=("shared_memory",),
     ),
     Signature(
         id="shm-unlink",
@@ -68,6 +69,7 @@ SIGNATURES = (
         cause="Workers hand batches over through /dev/shm, and it is too small for num_workers times a batch.",
         cure=_SHM,
         check=_CHECK,
+        doctor=("shared_memory",),
     ),
     Signature(
         id="sigbus",
@@ -80,6 +82,7 @@ SIGNATURES = (
         "that shrank under a memory map is the rare other reason.)",
         cure=_SHM,
         check=_CHECK,
+        doctor=("shared_memory",),
     ),
     Signature(
         id="sigkill",
@@ -91,7 +94,7 @@ SIGNATURES = (
         cause="The kernel's out-of-memory killer, a container's memory limit, or a person. The log alone does not "
         "tell which.",
         cure="sudo dmesg -T | grep -i 'killed process'   on {host}; then fewer data loader workers, or more memory",
-        check="`ncclrun status` shows what of a run lives; `launch` reads the kernel's count of such kills at its end",
+        doctor=("oom",),
     ),
     Signature(
         id="nofile",
@@ -103,7 +106,7 @@ SIGNATURES = (
         "channel, data loaders files besides.",
         cure="printf '* soft nofile 131072\\n* hard nofile 131072\\n' | sudo tee "
         "/etc/security/limits.d/nofile.conf   on {host}, then log in anew",
-        check="the limits that a login of each node has are among the facts that are looked at",
+        doctor=("nofile",),
     ),
     Signature(
         id="threads",
@@ -130,6 +133,7 @@ SIGNATURES = (
         cause="The confined service or container may not open that socket or shared memory.",
         cure="sudo ausearch -m avc -ts recent   on {host}, then a policy or the container's label (docker run "
         "--security-opt label=disable)",
+        doctor=("selinux",),
     ),
     Signature(
         id="sighup",

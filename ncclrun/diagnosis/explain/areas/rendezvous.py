@@ -43,6 +43,7 @@ SIGNATURES = (
         check="`ncclrun launch` gives torchrun addresses alone; `resolve` shows what each host's name resolves to",
         over=("store-timeout", "rdzv-conn", "rdzv-not-host"),
         circumstance=True,
+        doctor=("name_unknown",),
     ),
     Signature(
         id="rdzv-conn",
@@ -72,6 +73,7 @@ SIGNATURES = (
         check="`ncclrun launch` says which node is the host; `resolve` shows what each host's name resolves to",
         over=("rdzv-conn", "store-timeout"),
         network=True,
+        doctor=("name_loopback", "name_other_address"),
     ),
     Signature(
         id="rdzv-timeout",
@@ -110,6 +112,7 @@ SIGNATURES = (
         "launch, which takes a free one",
         check="`ncclrun launch` holds a port that was free from PREPARE on",
         over=("store-timeout", "store-clients"),
+        doctor=("leftover",),
     ),
     Signature(
         id="env-missing",

@@ -21,6 +21,7 @@ SIGNATURES = (
         cause="Another libnccl.so.2 is loaded on some nodes: another wheel, a system package, or LD_LIBRARY_PATH.",
         cure=_SAME,
         check=_CHECK,
+        doctor=("differs",),
     ),
     Signature(
         id="ver-differs",
@@ -35,6 +36,7 @@ SIGNATURES = (
         check=_CHECK,
         over=("if-family-garbage",),
         circumstance=True,
+        doctor=("differs",),
     ),
     Signature(
         id="size-mismatch",
@@ -62,6 +64,7 @@ SIGNATURES = (
         cure="ncclrun status --cluster CLUSTER   (what still lives where), then one start for all nodes:  ncclrun "
         "launch CLUSTER SCRIPT",
         check="one plan numbers all ranks of a launch, and leftovers of dead runs are told",
+        doctor=("leftover",),
     ),
     Signature(
         id="root-dup",
@@ -100,6 +103,7 @@ SIGNATURES = (
         cure="nproc_per_node: auto   in the cluster file (the GPUs that are visible), or correct "
         "CUDA_VISIBLE_DEVICES on {host}",
         check="`ncclrun launch` refuses more workers than visible GPUs",
+        doctor=("few_gpus",),
     ),
     Signature(
         id="nccl-params",
