@@ -17,6 +17,7 @@ from ncclrun.commands.member import How, Member, first_bad, learn_ranks
 from ncclrun.commands.orders import Orders
 from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.streams import Streams
+from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
@@ -124,6 +125,7 @@ class Follower:
         if kind == "state":
             member.workers_over = header.get("reason") == WORKERS_OVER
             member.hears = {int(rank): silent for rank, silent in (header.get("peers") or {}).items()}
+            member.halted = bool(header.get("halted"))
             yield from learn_ranks(member, header.get("first_rank"))
         if kind == "log":
             if self._stall is not None and not str(header["stream"]).startswith("launcher"):
@@ -257,24 +259,18 @@ class Follower:
 
     def _told(self, member: Member) -> list[float | None]:
         """For how many seconds others have not heard its supervisor, as they say; None: they have heard its end."""
-        tellers = [m for m in self.members if m.session is not None and m.unknown_since is None and not m.over]
+        tellers = [m for m in self.members if m.answers and not m.over]
         return [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
 
     def _watch_lifeline(self) -> Iterator[Event]:
-        """A run that only we hold together is one that may not be left alone: that has to be known."""
-        for member in self.members:
-            told = [silent for silent in self._told(member) if silent is not None]
-            silent = min(told, default=0.0)
-            if member.over or member.asked is not None or silent < _lease(member):
-                member.unheard = False
-                continue
-            if not member.unheard and member.unknown_since is None:
-                member.unheard = True
-                since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent))
-                text = f"not heard by the other nodes since {since}: the run goes on only while an ncclrun follows it"
-                yield Warn(text=text, node=member.node.name)
-            if member.node_rank == 0:
-                return  # all others are heard by node 0 alone
+        """The supervisors leave it to us while we are there: one that the others do not hear ends the run for all."""
+        if time.monotonic() < self._settled or any(member.asked for member in self.members):
+            return
+        found = cut_off([member.teller() for member in self.members if not member.over], _lease(self.members[0]))
+        if found is not None:
+            since = time.strftime("%H:%M:%S", time.gmtime(time.time() - found.seconds))
+            reason = f"{found.why} for {found.seconds:.0f} s (since {since} UTC)"
+            yield from self.stop_all(reason, "term", lost=found.node_rank)
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason
@@ -284,7 +280,7 @@ class Follower:
 
     # --- stopping
 
-    def stop_all(self, reason: str, how: How) -> Iterator[Event]:
+    def stop_all(self, reason: str, how: How, lost: int | None = None) -> Iterator[Event]:
         """Asks every member to stop; see ``stop``.
 
         While a run that was taken up settles, the first reason is kept; a kill goes over a stop.
@@ -293,23 +289,26 @@ class Follower:
             if self._held is None or (how == "kill" and self._held[1] != "kill"):
                 self._held = (reason, how)
             return
-        yield from self.stop(self.members, reason, how)
+        yield from self.stop(self.members, reason, how, lost)
 
     def stop_for_user(self, reason: str, how: How) -> Iterator[Event]:
         """``stop_all`` by the user's own word, which goes over what other controllers say."""
         self._orders.insist()
         yield from self.stop_all(reason, how)
 
-    def stop(self, members: Sequence[Member], reason: str, how: How) -> Iterator[Event]:
-        """Asks those that have not ended and were not asked as strongly before; nobody where the run is another's."""
+    def stop(self, members: Sequence[Member], reason: str, how: How, lost: int | None = None) -> Iterator[Event]:
+        """Asks those that have not ended and were not asked as strongly before; nobody where the run is another's.
+
+        ``lost``: node_rank of the node that ``reason`` speaks of, where the others do not hear it any more.
+        """
         asked = [m for m in members if not m.over and m.asked not in (how, "kill")]
         if not asked or not self._orders.valid:
             return
-        yield Stopping(
-            reason=reason, how=how, nodes=tuple(m.node.name for m in asked), grace=max(m.grace for m in asked)
-        )
+        told = reason if lost is None else f"{self.members[lost].node.name} is lost: {reason}"
+        yield Stopping(reason=told, how=how, nodes=tuple(m.node.name for m in asked), grace=max(m.grace for m in asked))
         for member in asked:
             member.asked, member.asked_at, member.asked_why = how, time.monotonic(), reason
+            member.asked_lost = member.asked_lost if lost is None else lost
             self._orders.send(member)
 
     def _watch_user(self) -> Iterator[Event]:

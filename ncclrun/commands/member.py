@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ncclrun.commands.logfiles import Place
+from ncclrun.diagnosis.lifeline import Teller
 from ncclrun.model.cluster import Node
 from ncclrun.model.events import Event, NodeStateName, RanksMoved, Warn
 from ncclrun.model.lines import LineAssembler
@@ -56,11 +57,13 @@ class Member:
     """Other nodes, by node_rank: for how many seconds its supervisor had not heard theirs, None: that one has ended."""
     only_from_here: bool = False
     """It was told that the other nodes hear it while we don't."""
-    unheard: bool = False
-    """It was told that the other nodes do not hear it while we do."""
+    halted: bool = False
+    """Its supervisor is, by a signal, as its serving process sees it."""
     asked: How | None = None
     asked_at: float = 0.0
     asked_why: str = ""
+    asked_lost: int | None = None
+    """The node_rank that the others do not hear any more, where that is why."""
     epoch: int = 0
     """The last claim of ours that it was sent."""
 
@@ -68,6 +71,15 @@ class Member:
     def over(self) -> bool:
         """Whether nothing more will be heard of this node."""
         return self.record is not None or self.lost is not None or self.refused is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether its host is heard here."""
+        return self.session is not None and self.unknown_since is None
+
+    def teller(self) -> Teller:
+        """What it tells of the other nodes' supervisors."""
+        return Teller(self.node_rank, self.node.name, self.answers, self.hears, self.halted)
 
     def place(self, stream: str) -> Place:
         """The stream's place in the logs, from the node's name for it (``0.out``, ``launcher.err``)."""

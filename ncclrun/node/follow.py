@@ -105,7 +105,8 @@ class Follow:
         self._state: dict[str, Any] | None = None
         self._look_at = 0.0
         self._peers: dict[str, float | None] | None = None
-        self._peers_told: dict[str, float | None] | None = None
+        self._halted = False
+        self._lifeline_told: tuple[dict[str, float | None] | None, bool] = (None, False)
         self._began = time.monotonic()
         self._who = {"run_id": run.run_id, "node_rank": run.node_rank}
         self._open(tail)
@@ -127,10 +128,11 @@ class Follow:
         """Sends what is new, as far as the channel has room; True when it stopped for want of room."""
         record = self.run.end()  # before the logs: what it ends was written by then
         state = self.run.state()
-        if state is not None and (state != self._state or self._peers != self._peers_told):
-            self._state, self._peers_told = state, self._peers
+        lifeline = (self._peers, self._halted)
+        if state is not None and (state != self._state or lifeline != self._lifeline_told):
+            self._state, self._lifeline_told = state, lifeline
             told = {name: state.get(name) for name in ("state", "time", "reason", "origin", "first_rank")}
-            channel.send({"ev": "state", **told, "peers": self._peers, **self._who})
+            channel.send({"ev": "state", **told, "peers": self._peers, "halted": self._halted, **self._who})
         self._open()
         if not self._send_logs(channel):
             return True
@@ -170,7 +172,9 @@ class Follow:
         # One that has just been forked has not said anything yet.
         young = self.run.state() is None and now - self._began < BIRTH_SECONDS
         # In this order: it writes the record before it goes.
-        self.orphaned = not young and self.run.supervisor() is None and self.run.end() is None
+        owner = self.run.supervisor()
+        self._halted = owner is not None and owner.state in "Tt"
+        self.orphaned = not young and owner is None and self.run.end() is None
 
     def tell_alive(self) -> None:
         """Tells the supervisor that a controller follows the run, if it is one that wants to know."""

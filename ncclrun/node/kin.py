@@ -41,6 +41,8 @@ class Kin:
     def _keep_peers(self, line: lifeline.Lifeline, now: float) -> None:
         peers = line.peers(now)
         if peers is not None and (now >= self._peers_at or peers.keys() != self._peers):
-            self._peers_at, self._peers = now + lifeline.PEERS_SECONDS, set(peers)
+            silent = any(seconds is not None and seconds > lifeline.SILENT_SECONDS for seconds in peers.values())
+            pause = lifeline.BEAT_SECONDS if silent else lifeline.PEERS_SECONDS
+            self._peers_at, self._peers = now + pause, set(peers)
             with contextlib.suppress(OSError):  # a full disk: the next ones may fit
                 self._run.write_peers(peers)

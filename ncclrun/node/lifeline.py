@@ -13,7 +13,9 @@ REDIAL_SECONDS = 1.0
 DROP_SECONDS = 10.0
 # After its own end a node waits this long for node 0 to have heard of it, and node 0 for those that it told to stop.
 LINGER_SECONDS = 5.0
+# How often a supervisor says whom it hears: each second (BEAT_SECONDS) while somebody misses two beats.
 PEERS_SECONDS = 3.0
+SILENT_SECONDS = 2.0
 LONGEST_REASON = 1000
 
 

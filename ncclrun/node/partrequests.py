@@ -244,7 +244,10 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     if owner is not None:
         # Somebody's SIGSTOP, also one that is only on its way: it would hear nothing.
         processes.send(owner, signal.SIGCONT)
-    order = {"how": how, "grace": grace, "reason": str(request.get("reason") or "")}
+    lost = request.get("lost")
+    if lost is not None and not isinstance(lost, int):
+        raise Refusal("bad_request", f"lost must be a node_rank or null, not {lost!r}")
+    order = {"how": how, "grace": grace, "reason": str(request.get("reason") or ""), "lost": lost}
     # Also to one whose run has ended here: on node 0 it stays for the others.
     asked = owner is not None and run.order(order)
     if lives and not asked:

@@ -239,10 +239,11 @@ class Supervisor:
             order = json.loads(line.decode("utf-8"))
             self._kin.hear_controller()
             if "how" in order:
-                self._asked(order["how"], float(order["grace"]), order.get("reason") or "a stop was asked for")
+                why, cut_off = order.get("reason") or "a stop was asked for", order.get("lost")
+                self._asked(order["how"], float(order["grace"]), why, cut_off, lost=cut_off is not None)
 
     def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
-        """``origin``: the node that ``why`` speaks of, None: a controller asks."""
+        """``origin``: the node that ``why`` speaks of, None: a controller asks. ``lost``: it is not heard any more."""
         if self._stop is None:
             self._stop = {"asked_at": time.time(), "how": how, "reason": why, "origin": origin, "lost": lost}
             self._why = self._why or why

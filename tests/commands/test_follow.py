@@ -39,6 +39,8 @@ class Scripted:
         self.asked: list[str] = []
         self.orders: list[tuple[str, int | None]] = []
         """Claims and stops with the epoch that they came with."""
+        self.lost: int | None = None
+        """Of the last request."""
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
         self.stopped: Callable[[], None] = lambda: None
@@ -47,6 +49,7 @@ class Scripted:
         if self.broken:
             raise HostError("lost", "the connection is gone")
         self.asked.append(do)
+        self.lost = args.get("lost")
         if do in ("claim", "stop"):
             self.orders.append((do, args["epoch"]))
         if do in self.refusals:
@@ -361,6 +364,26 @@ class TestUnreachableFromHereAlone:
     def test_what_they_do_not_hear_either_is_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told, _ = self.events(monkeypatch, {"1": 0.6})
         assert [type(event) for event in told if isinstance(event, Warn | Stopping)] == [Stopping]
+
+
+@pytest.mark.parametrize("settle", [0.0, 0.5], ids=["who started it", "who has just taken it up"])
+def test_one_that_the_others_do_not_hear_stops_the_run_for_all_and_the_nodes_are_told_whose_fault(
+    monkeypatch: pytest.MonkeyPatch, settle: float
+) -> None:
+    monkeypatch.setattr(follow, "LEASE", 5.0)
+    inbox: Any = queue.SimpleQueue()
+    sessions = [Scripted(), Scripted()]
+    for rank, session in enumerate(sessions):
+        session.stopped = partial(inbox.put, (rank, 0, STOPPED, b""))
+    members = [member(rank, session) for rank, session in enumerate(sessions)]
+    for rank, (peers, halted) in enumerate((({"1": 6.5}, False), ({"0": 0.2}, True))):
+        state = {"ev": "state", "state": "running", "reason": "", "peers": peers, "halted": halted}
+        inbox.put((rank, 0, state, b""))
+    told = list(Follower("r", members, inbox, NoLogs(), Control(), never, token="t", settle=settle).events())
+    (stopping,) = (event for event in told if isinstance(event, Stopping))
+    assert stopping.reason.startswith("n1 is lost: its supervisor is halted by a signal (process state T)")
+    assert stopping.nodes == ("n0", "n1")
+    assert [session.lost for session in sessions] == [1, 1]
 
 
 class TestLeaving:

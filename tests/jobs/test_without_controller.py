@@ -208,25 +208,6 @@ def test_a_line_that_is_cut_for_less_than_the_lease_ends_nothing(bench: Bench) -
     assert bench.run("stop", "--json").code == 0
 
 
-def test_with_a_controller_neither_network_alone_ends_it(bench: Bench) -> None:
-    bench.script(WORKER)
-    job = bench.start_exec(sys.executable, "worker.py")
-    job.until(lambda: len(job.events("log")) == 3 and heard(bench) == {"1", "2"})
-    _, second, third = bench.cluster.hosts
-    second.cut("data")
-    third.cut("management")
-    job.until(lambda: any(event["state"] == "unknown" for event in job.events("node")))
-    job.until(lambda: silence(bench, "1") > 2 * LEASE)
-    job.until_said("not heard by the other nodes since")
-    assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
-    second.heal("data")
-    third.heal("management")
-    job.until(lambda: silence(bench, "1") < 2)
-    job.until(lambda: any(event["reason"] == "reachable again" for event in job.events("node")))
-    job.press()
-    assert job.wait().code == 130
-
-
 def silence(bench: Bench, node_rank: str) -> float:
     """Seconds since node 0 heard that node, as it says itself."""
     (part,) = run_directories(bench.cluster.hosts[0])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ncclrun.node import processes
-from tests.node.client import SECONDS, TOKEN, Client
+from tests.node.client import SECONDS, TOKEN, Client, Refused
 from tests.node.conftest import again
 
 IGNORE = "trap '' TERM; echo ready; while :; do sleep 1000; done"
@@ -48,6 +48,27 @@ def test_a_stop_is_no_failure(node: Client) -> None:
     ]
     assert record["stop"]["how"] == "term"
     assert not stop(node), "there is nobody to ask any more"
+
+
+def test_a_stop_for_a_node_that_the_others_do_not_hear_is_told_as_that(node: Client) -> None:
+    node.launch("r", ["sleep", "1000"])
+    with pytest.raises(Refused) as refused:
+        node.call("stop", run_id="r", node_rank=0, how="term", grace=5, lost="2")
+    assert refused.value.code == "bad_request"
+    node.call("stop", run_id="r", node_rank=0, how="term", grace=5, reason="the data link is cut", lost=2)
+    stopped = node.end()["stop"]
+    assert (stopped["reason"], stopped["origin"], stopped["lost"]) == ("the data link is cut", 2, True)
+
+
+def test_a_supervisor_that_a_signal_halts_is_told_to_be(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "1000"])
+    supervisor = supervisor_of(runs)
+    os.kill(supervisor, signal.SIGSTOP)
+    node.event("state", halted=True)
+    os.kill(supervisor, signal.SIGCONT)
+    node.event("state", halted=False)
+    assert stop(node)
+    node.end()
 
 
 def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(node: Client) -> None:
