@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.faults import controllers, hosts, links, processes
+from tests.faults import controllers, hosts, links, processes, torchrun
 from tests.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = tuple(
-    fault for family in (controllers, links, processes, hosts) for fault in family.fault.faults
+    fault for family in (controllers, links, processes, hosts, torchrun) for fault in family.fault.faults
 )

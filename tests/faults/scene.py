@@ -24,24 +24,23 @@ ENOUGH = 90.0
 
 
 class Scene:
-    """One run on the bench's hosts, two ranks on the node that is hit and on every other.
+    """One run on the bench's hosts, with as many ranks on the node that is hit as on every other.
 
-    ``target`` is the node_rank that is hit, ``rank`` the rank there that is (its second one).
+    ``target`` is the node_rank that is hit, ``rank`` the rank there that is (its last one).
     """
-
-    nproc = 2
 
     def __init__(self, bench: Bench, fault: Fault, target: int) -> None:
         self.bench = bench
         self.fault = fault
         self.cluster = bench.cluster
-        self.hosts = bench.cluster.hosts
+        self.hosts = bench.cluster.hosts[: fault.nodes]
+        self.nproc = 1 if fault.work == "gloo" else 2
         self.target = target
         self.host: Host = self.hosts[target]
         self.others = [host for host in self.hosts if host is not self.host]
-        self.rank = target * self.nproc + 1
+        self.rank = (target + 1) * self.nproc - 1
         self.ranks = range(len(self.hosts) * self.nproc)
-        self.options: list[str] = []
+        self.options = ["--nodes", f"0-{fault.nodes - 1}"]
         """Of the launch; a fault that is there before it may add some."""
         self.env: dict[str, str] = {}
         self.job: Running | None = None
@@ -103,9 +102,9 @@ class Scene:
         self.job = None
 
     def finish(self) -> None:
-        """Tells every rank to end with 0."""
+        """Has every rank end with 0."""
         for rank in self.ranks:
-            self.order(rank, "sys.exit(0)")
+            self.order(rank, "wish = 1")
 
     # --- harm
 
@@ -114,7 +113,10 @@ class Scene:
         self.hit_at = time.monotonic()
 
     def order(self, rank: int, python: str) -> None:
-        """Has a rank run some Python at its next step; ``sys, os, signal, subprocess, time`` are imported there."""
+        """Has a rank run some Python before its first step or at its next, and at each after that.
+
+        ``sys, os, signal, subprocess, time`` are imported there; ``order.unlink()`` makes it the last time.
+        """
         host = self.host_of(rank)
         part = host.write(f"{ORDERS}/{rank}.part", python)
         part.rename(part.with_name(str(rank)))
@@ -161,10 +163,34 @@ class Scene:
         file = self.host_of(rank).path(f"{WRITTEN}/{rank}.out")
         return file.read_bytes() if file.exists() else b""
 
+    def lives(self, rank: int) -> list[bytes]:
+        """What the rank printed each time that it was started, as far as it came to a first step."""
+        first = b"rank %d step 0 " % rank
+        return [first + rest for rest in self.written(rank).split(first)[1:]]
+
     def all_make_steps(self, more: int = 5) -> None:
         """Returns when every rank has made so many more steps."""
         before = {rank: self.steps(rank) for rank in self.ranks}
         self.until(lambda: all(self.steps(rank) >= before[rank] + more for rank in self.ranks))
+
+    def until_stands_still(self) -> None:
+        """Returns when no rank has made a step for a second."""
+        seen = [-1]
+        changed = time.monotonic()
+
+        def still() -> bool:
+            nonlocal seen, changed
+            now = [self.steps(rank) for rank in self.ranks]
+            if now != seen:
+                seen, changed = now, time.monotonic()
+            return time.monotonic() > changed + 1
+
+        self.until(still)
+
+    def children(self, parent: int) -> list[int]:
+        """Ids of the processes that a process has started and that live."""
+        tasks = Path(f"/proc/{parent}/task").glob("*/children")
+        return [int(pid) for task in tasks for pid in task.read_text().split()]
 
     def part(self, host: Host) -> Path:
         """The run's directory on that host."""

@@ -31,7 +31,8 @@ def survive(bench: Bench, fault: Fault, target: int) -> Times:
         if fault.before:
             _refused(scene)
             return Times()
-        scene.start()
+        if not fault.launches:
+            scene.start()
         scene.hit()
         fault.inject(scene)
         if fault.goes_on:
@@ -123,20 +124,26 @@ def _ends_are_told(scene: Scene, done: Done) -> None:
 def _logs_are_whole(scene: Scene, done: Done) -> None:
     """What lies beside the controller is what the ranks printed, byte for byte.
 
-    A rank may be killed between keeping a line and printing it. Of a node that was hit hard, what came before counts.
+    A rank may be killed between keeping a line and printing it; torchrun may start it again. Of a node that was hit
+    hard, what came before counts.
     """
     _power_on(scene)
     for rank in scene.ranks:
         kept, here = scene.written(rank), scene.log_here(rank)
-        assert kept.startswith(here), (rank, kept[-300:], here[-300:])
-        missing = kept[len(here) :]
-        if scene.fault.seen.logs == "counted" and scene.host_of(rank) is scene.host:
+        at_target = scene.host_of(rank) is scene.host
+        if scene.fault.seen.logs == "beginning" and at_target:
+            assert here and kept.startswith(here), (rank, kept[-300:], here[-300:])
+        elif scene.fault.seen.logs == "counted" and at_target:
+            assert kept.startswith(here), (rank, kept[-300:], here[-300:])
+            missing = kept[len(here) :]
             lost = (scene.record(scene.host) or {})["lost_bytes"].get(f"{rank % scene.nproc}.out", 0)
             assert lost <= len(missing) and missing[lost:].count(b"\n") <= 1, (rank, lost, missing[:300], done)
-        elif scene.fault.seen.logs == "whole" or scene.host_of(rank) is not scene.host:
-            assert missing.count(b"\n") <= 1, (rank, missing, done)
         else:
-            assert here, rank
+            for life in scene.lives(rank):
+                *sure, last = life.splitlines(keepends=True)
+                assert here.startswith(b"".join(sure)), (rank, life[-300:], here[-300:], done)
+                here = here.removeprefix(b"".join(sure)).removeprefix(last)
+            assert not here, (rank, here[-300:], done)
 
 
 def _cause_is_it(scene: Scene, done: Done) -> None:
@@ -150,6 +157,7 @@ def _cause_is_it(scene: Scene, done: Done) -> None:
         return
     assert cause is not None, done
     assert seen.how in cause["how"], cause
+    assert seen.exception in cause["exception"], cause
     if seen.on != "any":
         assert (cause["node_rank"] == scene.target) == (seen.on == "target"), cause
     if seen.rank:
