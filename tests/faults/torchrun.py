@@ -158,7 +158,6 @@ def _fails_twice(scene: Scene) -> None:
 @fault(
     "a rank never comes to the others",
     Seen(130, text="differs: is in <module>"),
-    options=("--stall", "3s"),
     launches=True,
 )
 def _never_joins(scene: Scene) -> None:
