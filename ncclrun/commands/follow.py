@@ -15,6 +15,7 @@ from ncclrun.commands.links import Connect, Links
 from ncclrun.commands.logfiles import LogSink
 from ncclrun.commands.member import How, Member, first_bad, learn_ranks
 from ncclrun.commands.orders import Orders
+from ncclrun.commands.release import release
 from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.streams import Streams
 from ncclrun.diagnosis.lifeline import cut_off
@@ -104,6 +105,8 @@ class Follower:
             self._watch_departure()
             if self._control.detach or self._control.level > 2:
                 break
+        else:
+            yield from release(self.run_id, self._token, self.members, self._control)
         for member in self.members:
             yield from self._streams.flush(member)
 

@@ -31,9 +31,10 @@ class Kin:
         self._keep_peers(self.line, now)
         return order
 
-    def leave(self, mine: lifeline.Account) -> bool:
-        """To be called after the end, until it is True: no other supervisor needs this one."""
-        if self.line is None or self.line.leave(mine, self._clock.tick(), self._controller_heard):
+    def leave(self, mine: lifeline.Account, *, released: bool) -> bool:
+        """To be called after the end, until it is True: no other supervisor needs this one (see Lifeline)."""
+        now = self._clock.tick()
+        if self.line is None or self.line.leave(mine, now, self._controller_heard, released=released):
             return True
         self._keep_peers(self.line, self._clock.now)
         return False

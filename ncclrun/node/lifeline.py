@@ -136,8 +136,11 @@ class Lifeline:
         """
         raise NotImplementedError
 
-    def leave(self, mine: Account, now: float, controller_heard: float) -> bool:
-        """To be called instead of `turn` after the end, until it is True: nobody needs us any more."""
+    def leave(self, mine: Account, now: float, controller_heard: float, *, released: bool = False) -> bool:
+        """To be called instead of `turn` after the end, until it is True: nobody needs us any more.
+
+        ``released``: a controller knows how all have ended, so that nobody needs to hear it from us.
+        """
         raise NotImplementedError
 
     def peers(self, now: float) -> dict[int, float | None] | None:

@@ -1,4 +1,4 @@
-"""What is asked of one part of a run: prepare, discard, claim, start, follow, stop, sweep, stacks."""
+"""What is asked of one part of a run: prepare, discard, claim, start, follow, stop, release, sweep, stacks."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ Reply = Callable[["dict[str, Any]"], None]
 PREPARE_SECONDS = 600.0
 SLOW_SECONDS = 30.0
 STACKS_SECONDS = 120.0
+# One that is not released leaves by itself within seconds (lifeline.LINGER_SECONDS), but for node 0's while others run.
+RELEASE_SECONDS = 10.0
+GONE_SECONDS = 0.01
 
 
 def name_of(run_id: str, node_rank: int) -> str:
@@ -140,7 +143,7 @@ def _discard(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     reply({"ok": True})
 
 
-# --- claim, start, follow, stop, sweep
+# --- claim, start, follow, stop, release, sweep
 
 
 def _superseded(run: rundir.RunDir, epoch: int, claim: dict[str, Any]) -> Refusal:
@@ -255,6 +258,24 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     reply({"ok": True, "asked": asked})
 
 
+def _release(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    run = _own(server, request)
+    if run.end() is None:
+        raise Refusal("running", f"run {run.run_id} has not ended there", "stop it")
+    owner = run.supervisor()
+    if owner is not None:
+        processes.send(owner, signal.SIGCONT)
+        run.order({"release": True})
+
+    def gone() -> dict[str, Any]:
+        until = time.monotonic() + RELEASE_SECONDS
+        while run.supervisor() is not None and time.monotonic() < until:
+            time.sleep(GONE_SECONDS)
+        return {"gone": run.supervisor() is None}
+
+    server.tasks.spawn(gone, reply, RELEASE_SECONDS + SLOW_SECONDS)
+
+
 def _sweep(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     run_id = rundir.check_run_id(request.get("run_id"))
     token = request.get("token")
@@ -278,6 +299,7 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "start": _start,
     "follow": _follow,
     "stop": _stop,
+    "release": _release,
     "sweep": _sweep,
     "stacks": _stacks,
 }

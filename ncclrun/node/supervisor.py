@@ -75,6 +75,7 @@ class Supervisor:
         self._failed = False
         self._why = ""
         self._over = False
+        self._released = False
         self._detail = ""
         self._first_rank: int | None = None
         self._started_at = time.time()
@@ -241,6 +242,7 @@ class Supervisor:
             if "how" in order:
                 why, cut_off = order.get("reason") or "a stop was asked for", order.get("lost")
                 self._asked(order["how"], float(order["grace"]), why, cut_off, lost=cut_off is not None)
+            self._released = self._released or "release" in order
 
     def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
         """``origin``: the node that ``why`` speaks of, None: a controller asks. ``lost``: it is not heard any more."""
@@ -279,7 +281,7 @@ class Supervisor:
         for stream in self._streams.values():
             if stream.fd in self._selector.get_map():
                 self._selector.unregister(stream.fd)
-        while not self._kin.leave(self._account()):
+        while not self._kin.leave(self._account(), released=self._released):
             self._listen(LEAVE_SECONDS)
 
     def _say(self, state: str, reason: str = "") -> None:

@@ -44,6 +44,14 @@ class Scripted:
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
         self.stopped: Callable[[], None] = lambda: None
+        self.gone = True
+        """Whether the supervisor goes when it is let go."""
+
+    def call(self, do: str, **_: Any) -> dict[str, Any]:
+        if self.broken:
+            raise HostError("lost", "the connection is gone")
+        self.asked.append(do)
+        return {"gone": self.gone}
 
     def ask(self, do: str, then: Callable[[Answer], None], **args: Any) -> None:
         if self.broken:
@@ -114,7 +122,7 @@ def test_a_start_that_was_lost_on_its_way_finds_nothing_to_start_when_it_comes_l
     session = Scripted(follow="not_started")
     alone = member(0, session)
     list(Follower("r", [alone], queue.SimpleQueue(), NoLogs(), Control(), never, token="t").events())
-    assert session.asked == ["follow", "discard"]
+    assert session.asked == ["follow", "discard", "release"]
     assert alone.refused == "follow is refused"
     ended = alone.ended("exec")
     assert (ended.refused, ended.unreached) == ("follow is refused", True)
@@ -126,7 +134,7 @@ def test_a_start_that_comes_while_it_is_taken_back_is_followed() -> None:
     inbox: Any = queue.SimpleQueue()
     session.followed = lambda: inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
     list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
-    assert session.asked == ["follow", "discard", "follow"]
+    assert session.asked == ["follow", "discard", "follow", "release"]
     assert alone.refused is None
     assert alone.record is not None
 
@@ -174,7 +182,7 @@ def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the
 
     list(Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events())
     assert members[1].lost == "unreachable for 0 s (no answer)"
-    assert living.asked == ["follow", "stop"]
+    assert living.asked == ["follow", "stop", "release"]
 
 
 def test_a_kill_that_comes_while_a_run_settles_goes_over_the_stop_before_it() -> None:
@@ -233,6 +241,25 @@ def test_nothing_is_told_of_a_network_as_planned_or_of_what_is_no_workers_word(s
 FINISHED = {"ev": "end", "record": {"reason": "finished", "ranks": []}}
 STOPPED = {"ev": "end", "record": {"reason": "stopped", "ranks": []}}
 THEIRS = {"epoch": 7, "by": "ann", "host": "desk", "since": 1.7e9}
+
+
+def test_supervisors_are_let_go_once_all_have_ended_and_one_that_stays_is_told() -> None:
+    sessions = [Scripted(), Scripted(), Scripted()]
+    inbox: Any = queue.SimpleQueue()
+
+    def ends(rank: int) -> None:
+        inbox.put((rank, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
+        sessions[rank].gone = rank != 1
+        sessions[rank].broken = rank == 2
+
+    for rank, session in enumerate(sessions):
+        session.followed = partial(ends, rank)
+    follower = Follower(
+        "r", [member(n, one) for n, one in enumerate(sessions)], inbox, NoLogs(), Control(), never, token="t"
+    )
+    told = [event for event in follower.events() if isinstance(event, Warn)]
+    assert [(warning.node, warning.fix) for warning in told] == [("n1", "ncclrun status r")]
+    assert [one.asked for one in sessions] == [["follow", "release"], ["follow", "release"], ["follow"]]
 
 
 class TestWhoGivesOrders:
@@ -359,7 +386,7 @@ class TestUnreachableFromHereAlone:
         (warning,) = (event for event in told if isinstance(event, Warn))
         assert warning.node == "n1"
         assert "the other nodes hear it: the run goes on" in warning.text
-        assert living.asked == ["follow", "stop"]
+        assert living.asked == ["follow", "stop", "release"]
 
     def test_what_they_do_not_hear_either_is_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told, _ = self.events(monkeypatch, {"1": 0.6})

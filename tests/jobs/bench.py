@@ -82,12 +82,14 @@ class Done:
 class Running:
     """A command that runs; what it says goes to files, so that no pipe ever fills."""
 
-    def __init__(self, argv: list[Word], cwd: Path, env: Mapping[Any, Any], directory: Path) -> None:
+    def __init__(
+        self, argv: list[Word], cwd: Path, env: Mapping[Any, Any], directory: Path, stdin: int = subprocess.DEVNULL
+    ) -> None:
         self._out, self._err = directory / "stdout", directory / "stderr"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             # A session of its own: a Ctrl-C for the tests is none for the command.
             self.process = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                argv, cwd=cwd, env=env, stdin=stdin, stdout=out, stderr=err, start_new_session=True
             )
 
     def so_far(self) -> Done:
@@ -153,11 +155,11 @@ class Bench:
         (self.work / name).write_text(text)
         return name
 
-    def start(self, *words: Word, env: Mapping[Any, Any] | None = None) -> Running:
+    def start(self, *words: Word, env: Mapping[Any, Any] | None = None, stdin: int = subprocess.DEVNULL) -> Running:
         """Starts ``ncclrun WORDS``."""
         directory = self.directory / f"command{len(self.commands)}"
         directory.mkdir()
-        self.commands.append(Running([*COMMAND, *words], self.work, {**self.env, **(env or {})}, directory))
+        self.commands.append(Running([*COMMAND, *words], self.work, {**self.env, **(env or {})}, directory, stdin))
         return self.commands[-1]
 
     def run(self, *words: Word, env: Mapping[Any, Any] | None = None, timeout: float = 120) -> Done:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.jobs.bench import Bench, assert_nothing_was_started, run_directories, strangers
+from tests.jobs.bench import Bench, assert_nothing_is_left, assert_nothing_was_started, run_directories
 
 pytestmark = pytest.mark.cluster
 
@@ -104,7 +104,7 @@ class TestHostsThatCantBeReached:
         assert (event["node"], event["reason"]) == ("node1", "changed_key")
         assert fingerprint(bench, 1) in event["message"]
         assert bench.cluster.home.joinpath("known_hosts").read_text() == known
-        assert not any(strangers(host) for host in bench.cluster.hosts)
+        assert_nothing_is_left(bench.cluster)
 
     def test_accept_new_takes_an_unknown_key_once_and_notes_it(self, bench: Bench) -> None:
         known = bench.directory / "known_hosts"

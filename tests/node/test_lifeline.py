@@ -209,6 +209,19 @@ class TestAnEnd:
         net.until(lambda: net.left == {0, 1, 2})
         assert net.told[1] == [Stop("term", None, FAILED.reason, 2)]
 
+    def test_before_the_first_word_was_heard_is_acknowledged_too(self) -> None:
+        net = Net()
+        net.said[1] = FINISHED
+        net.until(lambda: 1 in net.left)
+        assert net.now < LINGER_SECONDS
+        net.close()
+
+    @pytest.mark.parametrize("rank", [0, 1])
+    def test_that_a_controller_has_heard_needs_nobody_else_to_hear_it(self, net: Net, rank: int) -> None:
+        del net.ends[2 if rank == 0 else 0]  # it hangs: by itself one would wait for it
+        assert not net.ends[rank].leave(FINISHED, net.now, net.controller)
+        assert net.ends[rank].leave(FINISHED, net.now, net.controller, released=True)
+
     def test_of_all_is_over_at_once(self, net: Net) -> None:
         before = net.now
         net.said = dict.fromkeys(net.said, FINISHED)
