@@ -177,6 +177,7 @@ def _entry(part: rundir.RunDir, alive: dict[str, list[Living]], deadline: float)
         "alive": len(members),
         "ranks_alive": len({one.local_rank for one in members} - {""}),
         "last": _last(part),
+        "heard": part.heard(),
         "gpus": None,
         "size": size_of(part.path, deadline),
     }

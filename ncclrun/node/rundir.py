@@ -165,6 +165,14 @@ class RunDir:
         """peers.json: seconds of silence by node_rank; None on nodes that don't know."""
         return self._json("peers.json")
 
+    def heard(self) -> dict[str, float | None]:
+        """When each other supervisor that this one knows of was heard last, by our clock; None: it has said its end."""
+        peers = self.peers()
+        if peers is None:
+            return {}
+        written = (self.path / "peers.json").stat().st_mtime
+        return {rank: None if silent is None else written - silent for rank, silent in peers.items()}
+
     # --- who may start it, and who gives orders
 
     def take(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ncclrun.node import gpus, inventory, processes
+from ncclrun.node.rundir import RunDir
 from tests.node.client import SECONDS, TOKEN, Client, Refused
 from tests.node.conftest import again
 
@@ -80,6 +81,15 @@ def test_an_ended_run_is_told_with_how_its_first_rank_failed(node: Client) -> No
     assert entry["exit"]["rank"] == {"rank": 0, "code": 7, "signal": None}
     assert entry["since"] == entry["ended_at"] > entry["started_at"]
     assert entry["last"]["text"] == "so far"
+
+
+def test_when_other_nodes_were_heard_last_is_told(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "600"])
+    (part,) = map(RunDir, runs.glob("r/0-*"))
+    part.write_peers({1: 40.0, 2: None})
+    heard = wait_for(node, "r")["heard"]
+    assert heard == {"1": pytest.approx(time.time() - 40, abs=30), "2": None}
+    stop(node, "r")
 
 
 def test_of_the_ended_ones_the_newest_are_told_and_those_that_live_always(node: Client) -> None:
