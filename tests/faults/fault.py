@@ -31,12 +31,13 @@ class Seen:
     exception: str = ""
     """Part of the cause's ``exception``."""
     text: str = ""
-    """What must be found in all that ncclrun said (events as JSON, and stderr)."""
+    """What must be found in all that ncclrun said (events as JSON, and stderr); ``{rank}`` and ``{node}`` are those
+    that were hit."""
     unconfirmed: bool = False
-    """Whether the node that was hit may be without an end: it is off, or can't be asked."""
+    """Whether the nodes that were hit may be without an end: they are off, or can't be asked."""
     logs: Logs = "whole"
-    """``beginning``: of the node that was hit only what came before it was; ``counted``: what is missing of its ranks
-    is as much as its end says that it lost."""
+    """``beginning``: of the nodes that were hit only what came before they were; ``counted``: what is missing of the
+    ranks that were hit is as much as their node's end says that it lost."""
 
 
 @dataclass(frozen=True, eq=False)

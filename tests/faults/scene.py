@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.host import Host
+from tests.cluster.host import Host, all_pids
 from tests.faults.fault import Fault
 from tests.faults.workload import ORDERS, WRITTEN, script
 from tests.jobs.bench import COOKIE, Bench, Done, Running, eventually, make_empty, run_directories
@@ -38,11 +38,15 @@ class Scene:
         self.target = target
         self.host: Host = self.hosts[target]
         self.others = [host for host in self.hosts if host is not self.host]
+        self.hit_hosts = [self.host]
+        """What was hit; a fault that hits more than one adds them."""
         self.rank = (target + 1) * self.nproc - 1
         self.ranks = range(len(self.hosts) * self.nproc)
         self.options = ["--nodes", f"0-{fault.nodes - 1}"]
-        """Of the launch; a fault that is there before it may add some."""
+        """Of the launch; a setting may add some."""
         self.env: dict[str, str] = {}
+        self.quiet: set[int] = set()
+        """Ranks that were told to end, or to print no more, while others go on."""
         self.job: Running | None = None
         self.done: Done | None = None
         """What the command said that saw the end."""
@@ -140,6 +144,23 @@ class Scene:
         self.shell(self.host, f"mkdir -p {place} && mount -t tmpfs -o {options} fault {place}")
         self.later(self.host, f"umount -l {place}")
 
+    def do(self, rank: int, python: str) -> None:
+        """``order`` that the rank survives; returns when it has been carried out."""
+        self.order(rank, f"order.unlink()\n{python}")
+        self.until(lambda: not self.host_of(rank).path(f"{ORDERS}/{rank}").exists())
+        before = self.steps(rank)
+        self.until(lambda: self.steps(rank) > before)
+
+    def ends(self, rank: int) -> None:
+        """Has a rank end with 0 while others go on."""
+        self.order(rank, "sys.exit(0)")
+        self.quiet.add(rank)
+        self.until_ended(rank)
+
+    def until_ended(self, rank: int) -> None:
+        """Returns when nothing of it lives."""
+        self.until(lambda: not self.workers(rank))
+
     def signal(self, pids: list[int], number: signal.Signals) -> None:
         """Sends it to each, by ids as seen from here; who has ended meanwhile is left out."""
         for pid in pids:
@@ -149,6 +170,10 @@ class Scene:
                 continue
 
     # --- what is seen from outside
+
+    def soon(self) -> float:
+        """Unix time by which every rank has read its orders."""
+        return time.time() + 1
 
     def host_of(self, rank: int) -> Host:
         """Where it runs."""
@@ -170,8 +195,8 @@ class Scene:
 
     def all_make_steps(self, more: int = 5) -> None:
         """Returns when every rank has made so many more steps."""
-        before = {rank: self.steps(rank) for rank in self.ranks}
-        self.until(lambda: all(self.steps(rank) >= before[rank] + more for rank in self.ranks))
+        before = {rank: self.steps(rank) for rank in self.ranks if rank not in self.quiet}
+        self.until(lambda: all(self.steps(rank) >= steps + more for rank, steps in before.items()))
 
     def until_stands_still(self) -> None:
         """Returns when no rank has made a step for a second."""
@@ -189,8 +214,7 @@ class Scene:
 
     def children(self, parent: int) -> list[int]:
         """Ids of the processes that a process has started and that live."""
-        tasks = Path(f"/proc/{parent}/task").glob("*/children")
-        return [int(pid) for task in tasks for pid in task.read_text().split()]
+        return [pid for pid in all_pids() if (stat := _stat(pid))[1] == parent and stat[2] != "Z"]
 
     def part(self, host: Host) -> Path:
         """The run's directory on that host."""
@@ -209,15 +233,28 @@ class Scene:
         """All processes of the run on that host, by the cookie; none where it is off."""
         return [process.pid for process in host.processes_with(COOKIE)]
 
+    def left(self, host: Host) -> list[str]:
+        """Commands of all that lives there, cookie or not, but sshd and what came by it; none where it is off."""
+        return [
+            p.command for p in host.processes() if not p.command.startswith("sshd") and not _came_by_ssh(p.pid, host)
+        ]
+
     def worker(self, rank: int) -> int:
         """Its process id as seen from here."""
-        found = [
+        (pid,) = self.workers(rank)
+        return pid
+
+    def workers(self, rank: int) -> list[int]:
+        """Its process ids as seen from here: none when it has ended, several when it has forked."""
+        return [
             process.pid
             for process in self.host_of(rank).processes_with(f"\0RANK={rank}\0")
             if "worker.py" in process.command and "torch.distributed.run" not in process.command
         ]
-        assert len(found) == 1, found
-        return found[0]
+
+    def serving(self, host: Host) -> list[int]:
+        """Processes there that came by SSH and are not sshd: node parts that serve a controller."""
+        return [p.pid for p in host.processes() if not p.command.startswith("sshd") and _came_by_ssh(p.pid, host)]
 
     def torchrun(self, host: Host) -> int:
         """The launcher's process id there."""
@@ -232,6 +269,10 @@ class Scene:
                 if fd.exists() and fd.stat().st_ino == control:
                     return process.pid
         raise AssertionError(f"{host.name} has no supervisor")
+
+    def zombies(self, parent: int) -> int:
+        """How many children of a process wait for it to take their end."""
+        return sum(_stat(pid)[1:] == (parent, "Z") for pid in all_pids())
 
     def are_linked(self) -> bool:
         """Whether node 0's supervisor hears all others."""
@@ -252,3 +293,23 @@ class Scene:
         (run,) = self.bench.runs_here()
         file = run / "logs" / f"rank{rank}.out"
         return file.read_bytes() if file.exists() else b""
+
+
+def _came_by_ssh(pid: int, host: Host) -> bool:
+    """Whether a session of the host's sshd is above it; orphans have only init above them, which is sshd itself."""
+    _, above, _ = _stat(pid)
+    while above > 1 and above != host.pid:
+        name, above, _ = _stat(above)
+        if name.startswith("sshd"):
+            return True
+    return False
+
+
+def _stat(pid: int) -> tuple[str, int, str]:
+    """Name, parent and state of a process; ("", 0, "") when it has ended."""
+    try:
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    except (FileNotFoundError, ProcessLookupError):
+        return "", 0, ""
+    state, parent = after.split()[:2]
+    return before.partition("(")[2], int(parent), state

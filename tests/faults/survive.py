@@ -43,6 +43,7 @@ def survive(bench: Bench, fault: Fault, target: int) -> Times:
         else:
             times = _wait(scene)
         done = _end(scene)
+        _nothing_is_left(scene)
         _ends_are_told(scene, done)
         _logs_are_whole(scene, done)
         _cause_is_it(scene, done)
@@ -58,7 +59,7 @@ def _refused(scene: Scene) -> None:
     scene.fault.inject(scene)
     done = (scene.job or scene.launch()).wait()
     _has_code(scene, done)
-    assert scene.fault.seen.text in done.out + done.err, done
+    _text_is_said(scene, done)
     assert not done.of("log"), done
     _until_nothing_lives(scene)
     assert {place: kept for place, kept in _kept(scene).items() if kept != there[place]} == {}
@@ -109,6 +110,14 @@ def _end(scene: Scene) -> Done:
     return done
 
 
+def _nothing_is_left(scene: Scene) -> None:
+    """Not even what had emptied its environment: nothing that did not come by an SSH session that is still there."""
+    deadline = time.monotonic() + ENOUGH
+    while any((left := {host.name: scene.left(host) for host in scene.hosts}).values()):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
 def _ends_are_told(scene: Scene, done: Done) -> None:
     """Each node has an end of its own, or is told to be unconfirmed, and only the one that was hit may be."""
     rows: list[Event] = done.end["nodes"]
@@ -116,7 +125,7 @@ def _ends_are_told(scene: Scene, done: Done) -> None:
     for row, host in zip(rows, scene.hosts, strict=True):
         if not row["confirmed"]:
             assert scene.fault.seen.unconfirmed, row
-            assert host is scene.host, row
+            assert host in scene.hit_hosts, row
         else:
             assert row["state"] in ("rebooted", "not started") or scene.record(host) is not None, row
 
@@ -130,7 +139,7 @@ def _logs_are_whole(scene: Scene, done: Done) -> None:
     _power_on(scene)
     for rank in scene.ranks:
         kept, here = scene.written(rank), scene.log_here(rank)
-        at_target = scene.host_of(rank) is scene.host
+        at_target = scene.host_of(rank) in scene.hit_hosts
         if scene.fault.seen.logs == "beginning" and at_target:
             assert here and kept.startswith(here), (rank, kept[-300:], here[-300:])
         elif scene.fault.seen.logs == "counted" and at_target:
@@ -150,7 +159,7 @@ def _cause_is_it(scene: Scene, done: Done) -> None:
     """The one cause is what was done."""
     seen = scene.fault.seen
     _has_code(scene, done)
-    assert seen.text in done.out + done.err, done
+    _text_is_said(scene, done)
     cause = done.end["cause"]
     if not seen.how:
         assert cause is None, cause
@@ -162,6 +171,11 @@ def _cause_is_it(scene: Scene, done: Done) -> None:
         assert (cause["node_rank"] == scene.target) == (seen.on == "target"), cause
     if seen.rank:
         assert cause["rank"] == scene.rank, cause
+
+
+def _text_is_said(scene: Scene, done: Done) -> None:
+    text = scene.fault.seen.text.format(rank=scene.rank, node=scene.host.name)
+    assert text in done.out + done.err, done
 
 
 def _has_code(scene: Scene, done: Done) -> None:
