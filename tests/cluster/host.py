@@ -130,9 +130,17 @@ class Host:
         """SIGCONT to every sshd but init; returns how many there are."""
         return len(self._signal_sessions(signal.SIGCONT))
 
+    def end_sshd_sessions(self) -> None:
+        """SIGKILL to every sshd but init: the kernel closes their connections."""
+        self._signal_sessions(signal.SIGKILL)
+
     def swap_host_key(self) -> None:
         """Gives sshd another host key, which no known_hosts has; open connections stay."""
         make_key(self.path(f"/{HOST_KEY}"), "swapped")
+        self.reload_sshd()
+
+    def reload_sshd(self) -> None:
+        """Has sshd read its configuration and its key again; open connections stay."""
         before = self.log().count(LISTENING)
         os.kill(self._running(), signal.SIGHUP)
         # Until it has heard the signal the old one still answers, and then for a moment nobody.

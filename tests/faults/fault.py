@@ -53,7 +53,7 @@ class Fault:
     before: bool = False
     """It is there before the launch, which is to be refused; nothing may be started."""
     launches: bool = False
-    """``inject`` launches by itself, for a fault of some moment of the start."""
+    """``inject`` launches by itself, for a fault of some moment of the start. Nothing may have been started by then."""
     goes_on: bool = False
     """Training survives it: it must make further steps on all ranks, and is then told to end."""
     nodes: int = 3

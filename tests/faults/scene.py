@@ -45,6 +45,12 @@ class Scene:
         self.options = ["--nodes", f"0-{fault.nodes - 1}"]
         """Of the launch; a setting may add some."""
         self.env: dict[str, str] = {}
+        self.piped = False
+        """Whether the output of the launch goes to a reader that may go away."""
+        self.where: list[str] = []
+        """How a run is found by one who did not start it."""
+        self.also: list[Running] = []
+        """Further commands that must end as the first one does."""
         self.quiet: set[int] = set()
         """Ranks that were told to end, or to print no more, while others go on."""
         self.job: Running | None = None
@@ -81,9 +87,10 @@ class Scene:
         self.bench.script(script(self.fault.work))
         own = ["--json", "--nproc-per-node", str(self.nproc), *self.options, self.bench.file]
         if self.fault.work == "light":
-            self.job = self.bench.start("launch", "--launcher", "exec", *own, sys.executable, "worker.py", env=self.env)
+            words = ["launch", "--launcher", "exec", *own, sys.executable, "worker.py"]
         else:
-            self.job = self.bench.start("launch", *own, "worker.py", env=self.env)
+            words = ["launch", *own, "worker.py"]
+        self.job = self.bench.start(*words, env=self.env, piped=self.piped)
         return self.job
 
     def until(self, true: Any, seconds: float = ENOUGH) -> None:
@@ -95,8 +102,20 @@ class Scene:
 
     def attach(self) -> Running:
         """A new controller takes the run up; what it says is what counts from here on."""
-        self.job = self.bench.start("attach", "--json")
+        self.job = self.bench.start("attach", "--json", *self.where)
         return self.job
+
+    def go_elsewhere(self) -> None:
+        """From here on commands are typed on another machine, which has nothing but the cluster file."""
+        self.bench.state = self.bench.directory / "elsewhere"
+        self.bench.env = {**self.bench.env, "XDG_STATE_HOME": str(self.bench.state)}
+        self.where = ["--cluster", self.bench.file]
+
+    def leave(self) -> Done:
+        """Waits for the command to end while the run goes on; a new one is to tell the end."""
+        assert self.job is not None
+        done, self.job = self.job.wait(), None
+        return done
 
     def kill_controller(self) -> None:
         """SIGKILL to ncclrun; the run is on its own."""
@@ -115,6 +134,16 @@ class Scene:
     def hit(self) -> None:
         """Now: the times that are measured count from here. Without it, they count from the call of ``inject``."""
         self.hit_at = time.monotonic()
+
+    def press(self, number: signal.Signals = signal.SIGINT) -> None:
+        """A signal to ncclrun."""
+        assert self.job is not None
+        self.job.press(number)
+
+    def until_said(self, text: str, times: int = 1) -> None:
+        """Waits for ncclrun to say it."""
+        assert self.job is not None
+        self.job.until_said(text, times)
 
     def order(self, rank: int, python: str) -> None:
         """Has a rank run some Python before its first step or at its next, and at each after that.
@@ -228,6 +257,15 @@ class Scene:
             return None
         record: dict[str, Any] = json.loads((parts[0] / "exit.json").read_text())
         return record
+
+    def is_started(self) -> bool:
+        """Whether a node has begun the run; what is only prepared is waited for until its node has taken it back."""
+
+        def parts() -> list[Path]:
+            return [part for host in self.hosts for part in run_directories(host)]
+
+        assert eventually(lambda: all((part / "control").exists() for part in parts()), ENOUGH)
+        return parts() != []
 
     def alive(self, host: Host) -> list[int]:
         """All processes of the run on that host, by the cookie; none where it is off."""

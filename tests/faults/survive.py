@@ -35,6 +35,9 @@ def survive(bench: Bench, fault: Fault, target: int) -> Times:
             scene.start()
         scene.hit()
         fault.inject(scene)
+        if fault.launches and not scene.is_started():
+            _taken_back(scene)
+            return Times()
         if fault.goes_on:
             scene.all_make_steps()
             scene.finish()
@@ -63,6 +66,14 @@ def _refused(scene: Scene) -> None:
     assert not done.of("log"), done
     _until_nothing_lives(scene)
     assert {place: kept for place, kept in _kept(scene).items() if kept != there[place]} == {}
+
+
+def _taken_back(scene: Scene) -> None:
+    """A start that was cut off before anything was started; who was killed over it can't say so."""
+    if scene.job is not None:
+        _has_code(scene, scene.job.wait())
+        assert scene.bench.runs_here() == []
+    _until_nothing_lives(scene)
 
 
 def _kept(scene: Scene) -> dict[str, list[Path]]:
@@ -106,6 +117,7 @@ def _end(scene: Scene) -> Done:
         scene.attach()
     assert scene.job is not None
     done = scene.job.wait()
+    assert [other.wait().code for other in scene.also] == [done.code] * len(scene.also)
     scene.done = done
     return done
 
@@ -162,7 +174,7 @@ def _cause_is_it(scene: Scene, done: Done) -> None:
     _text_is_said(scene, done)
     cause = done.end["cause"]
     if not seen.how:
-        assert cause is None, cause
+        assert cause is None or (done.code and isinstance(seen.code, tuple)), cause
         return
     assert cause is not None, done
     assert seen.how in cause["how"], cause

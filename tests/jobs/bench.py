@@ -83,14 +83,34 @@ class Running:
     """A command that runs; what it says goes to files, so that no pipe ever fills."""
 
     def __init__(
-        self, argv: list[Word], cwd: Path, env: Mapping[Any, Any], directory: Path, stdin: int = subprocess.DEVNULL
+        self,
+        argv: list[Word],
+        cwd: Path,
+        env: Mapping[Any, Any],
+        directory: Path,
+        stdin: int = subprocess.DEVNULL,
+        *,
+        piped: bool = False,
     ) -> None:
         self._out, self._err = directory / "stdout", directory / "stderr"
+        self.reader: subprocess.Popen[bytes] | None = None
+        """Where it is ``piped``: what reads its stdout."""
         with self._out.open("wb") as out, self._err.open("wb") as err:
+            if piped:
+                self.reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out)
+            to = out if self.reader is None else self.reader.stdin
             # A session of its own: a Ctrl-C for the tests is none for the command.
             self.process = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=stdin, stdout=out, stderr=err, start_new_session=True
+                argv, cwd=cwd, env=env, stdin=stdin, stdout=to, stderr=err, start_new_session=True
             )
+            if self.reader is not None and self.reader.stdin is not None:
+                self.reader.stdin.close()
+
+    def end_reader(self) -> None:
+        """What reads its output goes away."""
+        assert self.reader is not None
+        self.reader.kill()
+        self.reader.wait()
 
     def so_far(self) -> Done:
         """What it said until now."""
@@ -155,11 +175,18 @@ class Bench:
         (self.work / name).write_text(text)
         return name
 
-    def start(self, *words: Word, env: Mapping[Any, Any] | None = None, stdin: int = subprocess.DEVNULL) -> Running:
+    def start(
+        self,
+        *words: Word,
+        env: Mapping[Any, Any] | None = None,
+        stdin: int = subprocess.DEVNULL,
+        piped: bool = False,
+    ) -> Running:
         """Starts ``ncclrun WORDS``."""
         directory = self.directory / f"command{len(self.commands)}"
         directory.mkdir()
-        self.commands.append(Running([*COMMAND, *words], self.work, {**self.env, **(env or {})}, directory, stdin))
+        environment = {**self.env, **(env or {})}
+        self.commands.append(Running([*COMMAND, *words], self.work, environment, directory, stdin, piped=piped))
         return self.commands[-1]
 
     def run(self, *words: Word, env: Mapping[Any, Any] | None = None, timeout: float = 120) -> Done:
@@ -210,6 +237,8 @@ class Bench:
             if running.process.poll() is None:
                 running.process.kill()
                 running.process.wait()
+            if running.reader is not None:
+                running.end_reader()
 
 
 def strangers(host: Host) -> list[str]:
