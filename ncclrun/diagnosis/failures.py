@@ -83,7 +83,7 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
         workers = [replace(w, belief=max(w.belief, Belief.CONSEQUENCE)) if w.signal in sent else w for w in workers]
         workers.append(launcher)
     if end.record.get("reason") == "lost":
-        message = "the supervisor died without writing how the run ended"
+        message = str(end.record.get("detail") or "the supervisor died without writing how the run ended")
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LOST, at, "supervisor lost", message))
     elif not workers and end.record.get("reason") == "failed":

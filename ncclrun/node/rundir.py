@@ -173,6 +173,12 @@ class RunDir:
         written = (self.path / "peers.json").stat().st_mtime
         return {rank: None if silent is None else written - silent for rank, silent in peers.items()}
 
+    def complain_on_stderr(self) -> None:
+        """From now on what this process writes to stderr is kept in supervisor.log. Raises OSError."""
+        fd = os.open(self.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.dup2(fd, 2)
+        os.close(fd)
+
     # --- who may start it, and who gives orders
 
     def take(self) -> bool:

@@ -265,6 +265,22 @@ def _supervisor_and_child(scene: Scene) -> None:
     scene.signal([scene.supervisor(scene.host), child], signal.SIGKILL)
 
 
+@fault("a supervisor is killed and nobody watches", GONE, controller="dead")
+def _supervisor_alone(scene: Scene) -> None:
+    scene.do(scene.rank, SESSION + DEAF)
+    os.kill(scene.supervisor(scene.host), signal.SIGKILL)
+    scene.until(lambda: scene.record(scene.host) is not None)
+    assert not scene.alive(scene.host)
+
+
+@fault("a supervisor is killed with its warden", GONE)
+def _supervisor_and_warden(scene: Scene) -> None:
+    scene.do(scene.rank, SESSION + DEAF)
+    supervisor = scene.supervisor(scene.host)
+    # The warden first: it would clear up.
+    scene.signal([scene.warden(supervisor), supervisor], signal.SIGKILL)
+
+
 @fault("two supervisors are killed", Seen(255, "supervisor lost", on="any"))
 def _two_supervisors(scene: Scene) -> None:
     scene.signal([scene.supervisor(host) for host in (scene.host, scene.others[0])], signal.SIGKILL)

@@ -312,6 +312,10 @@ class Scene:
         """How many children of a process wait for it to take their end."""
         return sum(_stat(pid)[1:] == (parent, "Z") for pid in all_pids())
 
+    def warden(self, supervisor: int) -> int:
+        """Its parent, which clears up after it."""
+        return int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
+
     def are_linked(self) -> bool:
         """Whether node 0's supervisor hears all others."""
         parts = run_directories(self.hosts[0])

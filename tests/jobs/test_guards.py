@@ -135,14 +135,15 @@ ALONE = ("--nodes", "1")
 
 
 def dead_run(bench: Bench) -> Host:
-    """A run on the second host whose supervisor and controller are dead, while something of it lives."""
+    """A run on the second host whose supervisor, its warden and controller are dead, while something of it lives."""
     running = bench.start_sh("setsid sleep 27182 & sleep 1000", options=("--run-id", "dead", *ALONE))
     running.until(lambda: running.events("node"))
     running.process.kill()
     running.wait()
     host = bench.cluster.hosts[1]
     (state,) = host.path("/root/.local/state/ncclrun/runs").glob("dead/0-*/state.json")
-    host.exec(["/bin/sh", "-c", f"kill -9 {supervisor_of(state)}"], check=True)
+    pid = supervisor_of(state)
+    host.exec(["/bin/sh", "-c", f"read -r _ _ _ warden _ < /proc/{pid}/stat; kill -9 $warden {pid}"], check=True)
     return host
 
 

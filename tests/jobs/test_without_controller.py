@@ -15,7 +15,17 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host
-from tests.jobs.bench import COOKIE, Bench, Running, eventually, make_empty, run_directories, unfinished
+from tests.jobs.bench import (
+    COOKIE,
+    Bench,
+    Running,
+    eventually,
+    make_empty,
+    nothing_lives,
+    run_directories,
+    strangers,
+    unfinished,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -30,6 +40,19 @@ while not os.path.exists("/tmp/fail"):
     time.sleep(0.1)
 sys.exit(7)
 """
+
+FAMILY = """
+import os, subprocess
+subprocess.Popen(["sleep", "1000"], start_new_session=True)
+for env in (os.environ, {}):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            os.execlpe("sleep", "sleep", "1000", env)
+        os._exit(0)
+    os.wait()
+"""
+"""A child in a session of its own, and two orphans, one without the run's cookie."""
 
 
 @pytest.fixture
@@ -50,9 +73,9 @@ def bench(cluster3: Cluster, make_bench: Callable[[Cluster], Bench]) -> Iterator
         host.path("/tmp/fail").unlink(missing_ok=True)
 
 
-def left_alone(bench: Bench) -> Running:
+def left_alone(bench: Bench, worker: str = WORKER) -> Running:
     """A run of one worker a node, all linked, whose ncclrun is killed."""
-    bench.script(WORKER)
+    bench.script(worker)
     job = bench.start_exec(sys.executable, "worker.py")
     job.until(lambda: len(job.events("log")) == 3 and heard(bench) == {"1", "2"})
     kill_controller(bench, job)
@@ -140,17 +163,22 @@ def test_torchruns_own_death_ends_it_everywhere(bench: Bench) -> None:
     assert done.end["cause"]["how"] == "torchrun: signal 9 (SIGKILL)"
 
 
-def test_a_supervisor_that_is_killed_ends_it_on_the_others_at_once(bench: Bench) -> None:
-    left_alone(bench)
-    first, second, third = bench.cluster.hosts
-    os.kill(supervisor(third), signal.SIGKILL)
-    assert_stopped([first, second], 2, "its supervisor is gone")
-
-
-def test_node_0s_own_death_ends_it_on_the_others(bench: Bench) -> None:
-    left_alone(bench)
-    os.kill(supervisor(bench.cluster.hosts[0]), signal.SIGKILL)
-    assert_stopped(bench.cluster.hosts[1:], 0, "its supervisor is gone")
+@pytest.mark.parametrize("node_rank", [0, 2])
+def test_a_supervisor_that_is_killed_ends_it_everywhere_and_leaves_nothing(bench: Bench, node_rank: int) -> None:
+    left_alone(bench, FAMILY + WORKER)
+    others = list(bench.cluster.hosts)
+    killed = others.pop(node_rank)
+    # The supervisor, its warden, the worker and its three, once what served ncclrun there has gone too.
+    assert eventually(lambda: len(strangers(killed)) == 6, ENOUGH), strangers(killed)
+    os.kill(supervisor(killed), signal.SIGKILL)
+    assert_stopped(others, node_rank, "its supervisor is gone")
+    assert eventually(lambda: nothing_lives(bench.cluster) and not unfinished(killed), ENOUGH)
+    record = end(killed)
+    assert (record["reason"], record["survivors"]) == ("lost", [])
+    assert record["detail"] == "the supervisor was killed by signal 9 (Killed)"
+    done = bench.run("attach", "--json")
+    assert (done.code, done.end["cause"]["how"]) == (255, "supervisor lost"), done
+    assert done.end["cause"]["exception"] == record["detail"]
 
 
 def test_node_0_without_power_ends_it_on_the_others_whoever_only_looks_on(bench: Bench) -> None:

@@ -16,7 +16,7 @@ import pytest
 from ncclrun.node import gpus, inventory, processes
 from ncclrun.node.rundir import RunDir
 from tests.node.client import SECONDS, TOKEN, Client, Refused
-from tests.node.conftest import again
+from tests.node.conftest import again, kill_with_warden
 
 WAIT = "import time; print('first'); print('epoch 3', flush=True); time.sleep(600)"
 ABOUT = {"cluster": "lab", "program": "train.py", "first_rank": 4, "nodes": [{"name": "a", "host": "a", "nproc": 2}]}
@@ -109,9 +109,7 @@ def test_a_run_whose_supervisor_was_killed_is_lost_and_what_lives_of_it_is_count
     wait_for(node, "r", ranks_alive=1)
     stray = ["setsid", sys.executable, "-c", WAIT]  # what outlives the launcher's death
     node.prepare("s")
-    owner = processes.look(node.start("s", processes=[{"argv": stray, "local_rank": 0, "env": {}}])["pid"])
-    assert owner is not None
-    processes.send(owner, signal.SIGKILL)
+    kill_with_warden(node.start("s", processes=[{"argv": stray, "local_rank": 0, "env": {}}])["pid"])
     entry = wait_for(node, "s", state="lost")
     assert (entry["since"], entry["supervisor"], entry["reason"]) == (None, None, "its supervisor is gone")
     node.call("stop", run_id="s", node_rank=0, how="kill", grace=1)
