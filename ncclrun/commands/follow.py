@@ -23,6 +23,7 @@ from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
+from ncclrun.model.words import bare
 from ncclrun.transport.pulse import SILENCE_SECONDS
 from ncclrun.transport.session import Answer, refusal
 
@@ -139,7 +140,7 @@ class Follower:
             if header["state"] == "stopping" and member.asked is None:
                 # The supervisors tell each other: what this one stops for may have happened on another node.
                 where = member if header.get("origin") is None else self.members[header["origin"]]
-                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {where.node.name}", "term")
+                yield from self.stop_all(f"{where.node.name}: {header.get('reason') or 'a rank failed'}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
         elif kind == "trouble":  # its supervisor is gone, and no end can be written there: nothing more will come
@@ -224,7 +225,7 @@ class Follower:
     def _reconnections(self) -> Iterator[Event]:
         for member, generation, result in self._links.found():
             if isinstance(result, NcclrunError):
-                member.no_way = result.message
+                member.no_way = bare(result.message, member.node.name, member.node.host)
             elif member.over or generation != member.generation:
                 result.close()  # what it says would be taken for the words of an older link, and dropped
             elif member.boot_id not in ("", result.hello.get("boot_id")):

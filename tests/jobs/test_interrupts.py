@@ -28,12 +28,19 @@ def test_at_twenty_random_moments_it_leaves_nothing(bench: Bench) -> None:
     print(f"seed {seed}")  # noqa: T201  # pytest shows it when the test fails
     moments = random.Random(seed)
     bench.script("setsid sleep 1004 & exec sleep 1005", "w.sh")
+    first = bench.start_exec("sh", "w.sh", nproc=2)
+    first.until(lambda: first.events("run"))
+    began = time.monotonic()
+    first.until(lambda: len(first.events("node")) == 3)
+    start = time.monotonic() - began
+    first.press()
+    assert first.wait().code == 130
     stages = set()
     for _ in range(20):
         job = bench.start_exec("sh", "w.sh", nproc=2)
         # From the first event on the command hears Ctrl-C; before, it is Python's start that is interrupted.
         job.until(lambda job=job: job.events("run"))  # type: ignore[misc]  # mypy infers no type for a lambda's default
-        pause = moments.uniform(0, 1.5)
+        pause = moments.uniform(0, 2 * start)  # as often while it starts as when it runs, on a slow machine too
         time.sleep(pause)
         job.press()
         done = job.wait(60)
