@@ -107,7 +107,7 @@ def test_a_host_that_is_given_up_is_told_with_what_kept_us_out(monkeypatch: pyte
     inbox.put((0, 0, {"ev": "gone", "reason": "lost"}, b""))
 
     def no_way(*_: Any) -> Session:
-        raise HostError("changed_key", "the host key has changed")
+        raise HostError("changed_key", "n0: the host key has changed")
 
     list(Follower("r", [alone], inbox, NoLogs(), Control(), no_way, token="t").events())
     assert alone.lost is not None
