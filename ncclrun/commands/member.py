@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +16,9 @@ from ncclrun.model.outcome import NodeEnd
 from ncclrun.transport.session import Session
 
 How = Literal["term", "kill"]
+
+LATELY = 4.0
+"""Seconds: a node that has nothing else to say says so every 2 s."""
 
 
 @dataclass
@@ -78,8 +82,12 @@ class Member:
         return self.session is not None and self.unknown_since is None
 
     def teller(self) -> Teller:
-        """What it tells of the other nodes' supervisors."""
-        return Teller(self.node_rank, self.node.name, self.answers, self.hears, self.halted)
+        """What it tells of the other nodes' supervisors.
+
+        A host without power is silent long before its link counts as lost: who said nothing lately does not answer.
+        """
+        heard = self.session is not None and time.monotonic() - self.session.last_heard < LATELY
+        return Teller(self.node_rank, self.node.name, self.answers and heard, self.hears, self.halted)
 
     def place(self, stream: str) -> Place:
         """The stream's place in the logs, from the node's name for it (``0.out``, ``launcher.err``)."""

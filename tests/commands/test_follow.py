@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.logfiles import NoLogs
 from ncclrun.commands.member import Member
+from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
@@ -30,6 +32,7 @@ class Scripted:
         self.broken = broken
         self.closed = threading.Event()
         self.hello = {"boot_id": "b"}
+        self.last_heard = float("inf")
         self.refusals = refusals
         """Codes of refusals by request, each given once."""
         self.details: dict[str, Any] = {}
@@ -411,6 +414,24 @@ def test_one_that_the_others_do_not_hear_stops_the_run_for_all_and_the_nodes_are
     assert stopping.reason.startswith("n1 is lost: its supervisor is halted by a signal (process state T)")
     assert stopping.nodes == ("n0", "n1")
     assert [session.lost for session in sessions] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("quiet_for", "why"),
+    [
+        (1.0, "its supervisor hangs: its host answers ncclrun, but the other nodes do not hear it"),
+        (5.0, "the other nodes do not hear it, and its host does not answer ncclrun"),
+    ],
+    ids=["a supervisor", "a host"],
+)
+def test_what_hangs_is_told_by_who_was_heard_lately(quiet_for: float, why: str) -> None:
+    sessions = [Scripted(), Scripted()]
+    sessions[1].last_heard = time.monotonic() - quiet_for
+    members = [member(rank, session) for rank, session in enumerate(sessions)]
+    members[0].hears = {1: 6.5}
+    found = cut_off([one.teller() for one in members], 5.0)
+    assert found is not None
+    assert (found.node_rank, found.why) == (1, why)
 
 
 class TestLeaving:

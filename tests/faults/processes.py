@@ -17,11 +17,6 @@ FAILED = Seen(7, "exit code 7", rank=True)
 OTHER_FAILED = Seen(7, "exit code 7", on="other")
 
 
-def of_another_node(scene: Scene) -> int:
-    """The first rank of the node behind the one that is hit."""
-    return (scene.target + 1) % len(scene.hosts) * scene.nproc
-
-
 # --- one rank
 
 
@@ -80,26 +75,26 @@ if MEMORY.is_dir():
 @fault("a rank ignores SIGTERM when another fails", OTHER_FAILED)
 def _ignores(scene: Scene) -> None:
     scene.do(scene.rank, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
-    scene.order(of_another_node(scene), FAILS)
+    scene.order(scene.elsewhere, FAILS)
 
 
 @fault("a rank is frozen when another fails", OTHER_FAILED)
 def _frozen(scene: Scene) -> None:
     os.kill(scene.worker(scene.rank), signal.SIGSTOP)
-    scene.order(of_another_node(scene), FAILS)
+    scene.order(scene.elsewhere, FAILS)
 
 
 @fault("a rank is frozen when another fails and nobody watches", OTHER_FAILED, controller="dead")
 def _frozen_alone(scene: Scene) -> None:
     os.kill(scene.worker(scene.rank), signal.SIGSTOP)
-    scene.order(of_another_node(scene), FAILS)
+    scene.order(scene.elsewhere, FAILS)
 
 
 @fault("two ranks on two nodes fail within two steps", FAILED)
 def _two_fail(scene: Scene) -> None:
     at = scene.soon()
     scene.order(scene.rank, f"time.sleep({at} - time.time()); os._exit(7)")
-    scene.order(of_another_node(scene), f"time.sleep({at} + 0.1 - time.time()); os._exit(9)")
+    scene.order(scene.elsewhere, f"time.sleep({at} + 0.1 - time.time()); os._exit(9)")
 
 
 # --- ranks that end well
@@ -209,7 +204,7 @@ def _hidden(scene: Scene) -> None:
 
 @fault("a rank fails, other nodes' children have hidden and nobody watches", FAILED, controller="dead")
 def _hidden_alone(scene: Scene) -> None:
-    for rank in {scene.rank, of_another_node(scene)}:
+    for rank in {scene.rank, scene.elsewhere}:
         scene.do(rank, SESSION + DEAF + NAMELESS)
     scene.order(scene.rank, FAILS)
 

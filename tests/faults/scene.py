@@ -41,6 +41,8 @@ class Scene:
         self.hit_hosts = [self.host]
         """What was hit; a fault that hits more than one adds them."""
         self.rank = (target + 1) * self.nproc - 1
+        self.elsewhere = (target + 1) % len(self.hosts) * self.nproc
+        """A rank of another node."""
         self.ranks = range(len(self.hosts) * self.nproc)
         self.options = ["--nodes", f"0-{fault.nodes - 1}"]
         """Of the launch; a setting may add some."""
