@@ -262,16 +262,16 @@ def _release(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     run = _own(server, request)
     if run.end() is None:
         raise Refusal("running", f"run {run.run_id} has not ended there", "stop it")
-    owner = run.supervisor()
-    if owner is not None:
-        processes.send(owner, signal.SIGCONT)
+    keepers = run.keepers()
+    processes.send_all(keepers, signal.SIGCONT)
+    if keepers:
         run.order({"release": True})
 
     def gone() -> dict[str, Any]:
         until = time.monotonic() + RELEASE_SECONDS
-        while run.supervisor() is not None and time.monotonic() < until:
+        while any(map(processes.lives, keepers)) and time.monotonic() < until:
             time.sleep(GONE_SECONDS)
-        return {"gone": run.supervisor() is None}
+        return {"gone": not any(map(processes.lives, keepers))}
 
     server.tasks.spawn(gone, reply, RELEASE_SECONDS + SLOW_SECONDS)
 

@@ -245,6 +245,15 @@ class RunDir:
             return None
         return process
 
+    def keepers(self) -> list[processes.Process]:
+        """The living supervisor, and its warden: the parent that is of its session; where that is dead, init is not."""
+        owner = self.supervisor()
+        above = None if owner is None else processes.look(owner.ppid)
+        with contextlib.suppress(ProcessLookupError):  # they go at this moment
+            if owner is not None and above is not None and os.getsid(above.pid) == os.getsid(owner.pid):
+                return [owner, above]
+        return [] if owner is None else [owner]
+
     def streams(self) -> list[str]:
         """Names of the streams that have a log, workers first, in order of local rank."""
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ncclrun.node import processes
 from ncclrun.node.rundir import RunDir
 from tests.node.client import TOKEN, Client, Refused
 
@@ -27,9 +28,10 @@ def test_it_has_gone_when_the_answer_comes(node: Client, runs: Path) -> None:
     with_another_node(node, ["true"])
     node.end()
     (part,) = map(RunDir, runs.glob("r/0-*"))
-    assert part.supervisor() is not None
+    supervisor, warden = part.keepers()
     assert release(node)["gone"] is True
-    assert part.supervisor() is None
+    assert not processes.lives(supervisor)
+    assert not processes.lives(warden)
     assert release(node)["gone"] is True
 
 
