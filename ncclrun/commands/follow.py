@@ -226,6 +226,7 @@ class Follower:
         for member, generation, result in self._links.found():
             if isinstance(result, NcclrunError):
                 member.no_way = bare(result.message, member.node.name, member.node.host)
+                member.no_way_fix = result.fix
             elif member.over or generation != member.generation:
                 result.close()  # what it says would be taken for the words of an older link, and dropped
             elif member.boot_id not in ("", result.hello.get("boot_id")):
@@ -245,14 +246,14 @@ class Follower:
             if member.over or member.unknown_since is None:
                 continue
             silent, lease = self._clock.now - member.unknown_since, _lease(member)
+            why = f" ({member.no_way})" if member.no_way else ""
             if silent > lease and not self._heard_by_others(member):
-                why = f" ({member.no_way})" if member.no_way else ""
                 yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")
             elif silent > lease and not member.only_from_here:
                 member.only_from_here = True
                 since = time.strftime("%H:%M:%S", time.localtime(member.lost_at))
-                text = f"unreachable from here since {since}, but the other nodes hear it: the run goes on"
-                yield Warn(text=text, node=member.node.name)
+                text = f"unreachable from here since {since}{why}, but the other nodes hear it: the run goes on"
+                yield Warn(text=text, fix=member.no_way_fix if member.no_way else "", node=member.node.name)
 
     def _heard_by_others(self, member: Member) -> bool:
         """Whether other nodes hear its supervisor, or have heard its end: then only our own way to it is broken.

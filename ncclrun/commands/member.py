@@ -55,6 +55,7 @@ class Member:
     """The node's words for that, until it has confirmed that nothing can start there any more."""
     no_way: str = ""
     """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
+    no_way_fix: str = ""
     unknown_since: float | None = None
     """Its last word, as far as we know, in seconds of the follower's clock."""
     hears: dict[int, float | None] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from tests.jobs.bench import COOKIE, Bench, Done, Running, eventually, make_empt
 
 LEASE = 5
 GRACE = 1
+NO_FILTER = "nft 'add table inet fault; delete table inet fault'"
 ENOUGH = 90.0
 """Seconds, for what takes the lease, the grace and a little: the machine may be busy."""
 
@@ -192,6 +193,16 @@ class Scene:
         """Returns when nothing of it lives."""
         self.until(lambda: not self.workers(rank))
 
+    def filter(self, host: Host, rule: str, hook: str = "input") -> None:
+        """A rule of the host's own firewall, in the words of nft, until it is taken back."""
+        chain = f"add chain inet fault {hook} {{ type filter hook {hook} priority 0; }}"
+        self.shell(host, f"nft 'add table inet fault; {chain}; add rule inet fault {hook} {rule}'")
+        self.later(host, NO_FILTER)
+
+    def unfilter(self, host: Host) -> None:
+        """Takes back the rules of that host."""
+        self.shell(host, NO_FILTER)
+
     def signal(self, pids: list[int], number: signal.Signals) -> None:
         """Sends it to each, by ids as seen from here; who has ended meanwhile is left out."""
         for pid in pids:
@@ -325,6 +336,17 @@ class Scene:
             return False
         heard = json.loads((parts[0] / "peers.json").read_text())
         return set(heard) >= {str(node_rank) for node_rank in range(1, len(self.hosts))}
+
+    def silence(self) -> float:
+        """For how many seconds another node has not heard the one that is hit, as it last said."""
+        teller = self.hosts[0 if self.target else 1]
+        heard: dict[str, float] = json.loads((self.part(teller) / "peers.json").read_text())
+        return heard[str(self.target)]
+
+    def unknown(self) -> set[str]:
+        """Nodes that ncclrun has told to be out of its reach."""
+        assert self.job is not None
+        return {event["node"] for event in self.job.events("node") if event["state"] == "unknown"}
 
     def said(self) -> str:
         """All that the command has said until now."""
