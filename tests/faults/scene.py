@@ -177,11 +177,12 @@ class Scene:
         self.later(self.host, f"umount -l {place}")
 
     def do(self, rank: int, python: str) -> None:
-        """``order`` that the rank survives; returns when it has been carried out."""
+        """``order`` that the rank survives, before the harm; returns when it has been carried out."""
         self.order(rank, f"order.unlink()\n{python}")
         self.until(lambda: not self.host_of(rank).path(f"{ORDERS}/{rank}").exists())
         before = self.steps(rank)
         self.until(lambda: self.steps(rank) > before)
+        self.hit()
 
     def ends(self, rank: int) -> None:
         """Has a rank end with 0 while others go on."""
@@ -327,7 +328,7 @@ class Scene:
 
     def warden(self, supervisor: int) -> int:
         """Its parent, which clears up after it."""
-        return int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
+        return _stat(supervisor)[1]
 
     def are_linked(self) -> bool:
         """Whether node 0's supervisor hears all others."""

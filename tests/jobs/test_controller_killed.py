@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.bench import COOKIE, Bench, Running, eventually, nothing_lives, strangers
+from tests.jobs.bench import COOKIE, Bench, Running, eventually, nothing_lives
 
 pytestmark = pytest.mark.cluster
 
@@ -98,30 +98,6 @@ def test_stop_from_a_fresh_process_ends_it_and_confirms(bench: Bench) -> None:
     assert eventually(lambda: nothing_lives(bench.cluster))
     again = bench.run("stop", "--json")
     assert again.code == 0, again
-
-
-def test_a_failure_without_a_controller_stops_its_node_and_is_told_by_attach(bench: Bench) -> None:
-    job = bench.start_sh("while ! test -e /root/fail; do sleep 0.1; done; exit 9")
-    job.until(lambda: len(job.events("node")) == 3)
-    job.process.kill()
-    job.process.wait()
-    bench.cluster.hosts[2].write("/root/fail", "")
-    assert eventually(lambda: not strangers(bench.cluster.hosts[2]))
-    bench.cluster.hosts[2].path("/root/fail").unlink()
-    done = bench.run("attach", "--json")
-    assert done.code == 9, done
-    assert (done.end["cause"]["rank"], done.end["cause"]["node"]) == (2, "node2")
-    assert eventually(lambda: nothing_lives(bench.cluster))
-
-
-def test_the_supervisors_death_takes_the_workers_along_and_is_told(bench: Bench) -> None:
-    job = bench.start_sh("exec sleep 1000")
-    job.until(lambda: len(job.events("node")) == 3)
-    (worker,) = [process for process in bench.cluster.hosts[1].processes() if process.command == "sleep 1000"]
-    os.kill(int(Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
-    done = job.wait(60)
-    assert done.code not in (0, 130), done
-    assert done.end["cause"]["node"] == "node1"
 
 
 class TestLinks:

@@ -193,19 +193,6 @@ def test_node_0_without_power_ends_it_on_the_others_whoever_only_looks_on(bench:
     assert_stopped(bench.cluster.hosts[1:], 0, "no word from it and from no controller")
 
 
-def test_a_frozen_host_ends_it_on_the_others_and_ends_itself_when_it_thaws(bench: Bench) -> None:
-    left_alone(bench)
-    first, second, third = bench.cluster.hosts
-    frozen = [process.pid for process in third.processes()]
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
-    assert_stopped([first, second], 2, "silent for")
-    for pid in frozen:
-        os.kill(pid, signal.SIGCONT)
-    assert eventually(lambda: gone(third) and not unfinished(third), ENOUGH)
-    assert end(third)["reason"] == "stopped"
-
-
 def test_a_cut_of_the_runs_network_ends_it_on_both_sides(bench: Bench) -> None:
     left_alone(bench)
     first, second, third = bench.cluster.hosts
