@@ -17,6 +17,8 @@ from ncclrun.model.outcome import NodeEnd
 
 _SAID = re.compile(r"(?:rank (?P<rank>\d+)|torchrun) failed \((?P<what>exit code|signal) (?P<number>\d+)\)")
 """As node/supervisor.py tells the other nodes of a failure."""
+_TERMINATED = re.compile(r"SignalException: .*got signal: (?P<number>\d+)")
+"""torchrun's last words when somebody ends it by a signal that it can still act upon: it stops its workers first."""
 
 
 class Belief(IntEnum):
@@ -79,8 +81,8 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
     launcher = _launcher_failure(end, end.record, workers)
     if launcher is not None:
         # What the launcher takes down with it is no cause.
-        sent = (SIGTERM, SIGKILL)
-        workers = [replace(w, belief=max(w.belief, Belief.CONSEQUENCE)) if w.signal in sent else w for w in workers]
+        taken = [w for w in workers if w.signal in (SIGTERM, SIGKILL) or launcher.signal not in (None, SIGKILL)]
+        workers = [replace(w, belief=max(w.belief, Belief.CONSEQUENCE)) if w in taken else w for w in workers]
         workers.append(launcher)
     if end.record.get("reason") == "lost":
         message = str(end.record.get("detail") or "the supervisor died without writing how the run ended")
@@ -255,6 +257,8 @@ def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Fai
     tail = record.get("launcher_tail") or ""
     exceptions = exceptions_in(tail)
     reports = any("ChildFailedError" in line for line in exceptions) or bool(parse_torchrun_report(tail))
+    if signal is None and exceptions and (terminated := _TERMINATED.search(exceptions[-1])):
+        signal, exceptions = int(terminated["number"]), ()
     broke = signal is not None or (bool(exceptions) and not reports)
     if workers and not broke:
         return None
@@ -267,6 +271,7 @@ def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Fai
         rank=None,
         how=f"torchrun: {how}",
         exit_code=exit_code,
+        signal=signal,
         exceptions=() if reports else exceptions,
         tail=last_lines(tail),
     )

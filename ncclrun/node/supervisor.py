@@ -190,7 +190,7 @@ class Supervisor:
                 break
             child = self._children.get(pid)
             if child is not None and child.ended_at is None:
-                child.end(status, self._ending.stopping)
+                child.end(status, self._ending.signalled)
                 fresh.append(child)
             elif self._watch is not None:
                 self._watch.reaped(pid, status)

@@ -208,6 +208,16 @@ class TestTheLauncher:
         outcome = first_failure([node(0, rank(0, -9, at=10), rank(1, -15, at=11), launcher=killed, launcher_tail=tail)])
         assert told(outcome) == (137, 0, "signal 9 (SIGKILL)")
 
+    @pytest.mark.parametrize("worker", [rank(0, -15, at=9), rank(0, 1, at=9, tail=BOOM), rank(0, at=9)])
+    def test_terminated_by_somebody_is_the_cause_however_its_workers_take_it(self, worker: dict[str, Any]) -> None:
+        tail = "Traceback (most recent call last):\n  File\na.b.SignalException: Process 99 got signal: 15\n"
+        launcher = {"pid": 99, "code": 1, "signal": None, "stopped": False}
+        ends = [node(0, worker, launcher=launcher, launcher_tail=tail), node(1, rank(0, 1, at=8, tail=RESET))]
+        outcome = first_failure(ends)
+        assert told(outcome) == (143, None, "torchrun: signal 15 (SIGTERM)")
+        assert outcome.cause is not None
+        assert "did not send it" in outcome.cause.hint
+
     def test_may_not_exist(self) -> None:
         outcome = first_failure([node(0, rank(0, 7, at=10), rank(1, -15, at=10.2, stopped=True), launcher=None)])
         assert told(outcome) == (7, 0, "exit code 7")

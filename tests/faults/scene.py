@@ -81,6 +81,8 @@ class Scene:
         """Launches; returns when every rank has made its first steps and the supervisors hear each other."""
         self.launch()
         self.until(lambda: all(self.steps(rank) >= 2 for rank in self.ranks))
+        if self.fault.seen.logs == "beginning":
+            self.until(lambda: all(map(self.log_here, self.ranks)))
         self.until(lambda: self.are_linked() or not self.linked)
         if self.fault.controller == "dead":
             self.kill_controller()

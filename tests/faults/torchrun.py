@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
-from tests.faults.fault import Catalogue, Harm, Seen
+from tests.faults.fault import Catalogue, Seen
 from tests.faults.scene import Scene
 
 fault = Catalogue(work="gloo", nodes=2, targets=(0, 1))
 three = {"nodes": 3, "targets": (0, 1, 2)}
 
 
-def launched_with(**launch: Any) -> Harm:
-    """What stands under ``launch`` in the cluster file."""
-    return lambda scene: scene.yaml(launch=launch)
+def elastic(scene: Scene) -> None:
+    """torchrun may start all ranks once more."""
+    scene.yaml(launch={"rendezvous": "c10d", "max_restarts": 1})
 
 
 LOADER = """
@@ -137,24 +136,6 @@ def all_live_twice(scene: Scene) -> None:
     scene.until(lambda: all(len(scene.lives(rank)) == 2 for rank in scene.ranks))
 
 
-@fault("a rank fails once and torchrun may restart it", Seen(), goes_on=True, setting=launched_with(max_restarts=1))
-def _restarted(scene: Scene) -> None:
-    scene.order(scene.rank, ONCE)
-    all_live_twice(scene)
-
-
-@fault(
-    "a rank fails twice and torchrun may restart it once",
-    Seen(3, "exit code 3", rank=True),
-    setting=launched_with(max_restarts=1),
-)
-def _fails_twice(scene: Scene) -> None:
-    scene.order(scene.rank, ONCE)
-    all_live_twice(scene)
-    scene.hit()
-    scene.order(scene.rank, ONCE)
-
-
 @fault(
     "a rank never comes to the others",
     Seen(130, text="differs: is in <module>"),
@@ -197,13 +178,18 @@ def _loaders_left(scene: Scene) -> None:
     os.kill(worker, signal.SIGKILL)
 
 
-elastic = launched_with(rendezvous="c10d", max_restarts=1)
-
-
 @fault("a rank fails once under c10d", Seen(), goes_on=True, setting=elastic)
 def _elastic(scene: Scene) -> None:
     scene.order(scene.rank, ONCE)
     all_live_twice(scene)
+
+
+@fault("a rank fails twice under c10d with one restart", Seen(3, "exit code 3", rank=True), setting=elastic)
+def _fails_twice(scene: Scene) -> None:
+    scene.order(scene.rank, ONCE)
+    all_live_twice(scene)
+    scene.hit()
+    scene.order(scene.rank, ONCE)
 
 
 @fault("an agent of c10d is killed", Seen(137, "torchrun: signal 9 (SIGKILL)"), setting=elastic)
