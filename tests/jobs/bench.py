@@ -123,6 +123,10 @@ class Running:
         whole = self.so_far().out.rpartition("\n")[0]
         return [event for event in map(json.loads, whole.splitlines()) if event["event"] == kind]
 
+    def printed(self) -> list[Event]:
+        """What ranks have printed until now: torchrun and its libraries say more, on stderr, where a machine is slow."""
+        return [event for event in self.events("log") if event["rank"] is not None and event["stream"] == "out"]
+
     def until(self, true: Callable[[], object], seconds: float = 60) -> None:
         """Waits for something that comes about while the command runs; fails with all that it said if it does not."""
         came = eventually(lambda: true() or self.process.poll() is not None, seconds)

@@ -57,7 +57,6 @@ class TestTheFileIsWrong:
 
 class TestHostsThatCantBeReached:
     def test_no_power(self, bench: Bench) -> None:
-        bench.yaml(ssh={"connect_timeout": 2})
         bench.cluster.hosts[1].kill()
         done = bench.sh("sleep 1000")
         assert_nothing_was_started(bench, done, 255)

@@ -77,7 +77,7 @@ def left_alone(bench: Bench, worker: str = WORKER) -> Running:
     """A run of one worker a node, all linked, whose ncclrun is killed."""
     bench.script(worker)
     job = bench.start_exec(sys.executable, "worker.py")
-    job.until(lambda: len(job.events("log")) == 3 and heard(bench) == {"1", "2"})
+    job.until(lambda: len(job.printed()) == 3 and heard(bench) == {"1", "2"})
     kill_controller(bench, job)
     return job
 
@@ -151,7 +151,7 @@ def test_a_rank_that_fails_ends_it_everywhere(bench: Bench) -> None:
 def test_torchruns_own_death_ends_it_everywhere(bench: Bench) -> None:
     bench.script(WORKER)
     job = bench.start("launch", "--json", bench.file, "worker.py")
-    job.until(lambda: len(job.events("log")) == 3 and heard(bench) == {"1", "2"})
+    job.until(lambda: len(job.printed()) == 3 and heard(bench) == {"1", "2"})
     kill_controller(bench, job)
     first, second, third = bench.cluster.hosts
     (torchrun,) = [process for process in third.processes() if "torch.distributed.run" in process.command]
