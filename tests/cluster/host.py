@@ -224,7 +224,8 @@ class Host:
         """Ids of all processes in the host's pid namespace; none when it is off."""
         if (init := self.pid) is None:
             return []
-        return [pid for pid in all_pids() if namespace(pid, "pid") == namespace(init, "pid")]
+        own = namespace(init, "pid")
+        return [pid for pid in all_pids() if own is not None and namespace(pid, "pid") == own]
 
     def _signal_sessions(self, number: signal.Signals) -> list[int]:
         init = self._running()

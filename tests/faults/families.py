@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from tests.faults import connections, controllers, hosts, links, processes, reach, torchrun
+from tests.faults import (
+    children,
+    connections,
+    controllers,
+    hosts,
+    links,
+    power,
+    ranks,
+    reach,
+    supervisors,
+    torchrun,
+)
 from tests.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = tuple(
     fault
-    for family in (controllers, links, reach, connections, processes, hosts, torchrun)
+    for family in (controllers, links, reach, connections, ranks, children, supervisors, power, hosts, torchrun)
     for fault in family.fault.faults
 )

@@ -87,12 +87,12 @@ def _wait(scene: Scene) -> Times:
     noticed = None
     deadline = time.monotonic() + ENOUGH
     while True:
-        now = time.monotonic()
         if noticed is None and _is_noticed(scene):
-            noticed = now - scene.hit_at
+            noticed = time.monotonic() - scene.hit_at
         if not any(scene.alive(host) for host in scene.hosts):
-            return Times(now - scene.hit_at if noticed is None else noticed, now - scene.hit_at)
-        assert now < deadline, {host.name: [p.command for p in host.processes()] for host in scene.hosts}
+            clean = time.monotonic() - scene.hit_at
+            return Times(clean if noticed is None else noticed, clean)
+        assert time.monotonic() < deadline, {host.name: [p.command for p in host.processes()] for host in scene.hosts}
         time.sleep(0.05)
 
 
