@@ -124,7 +124,7 @@ class Running:
         return [event for event in map(json.loads, whole.splitlines()) if event["event"] == kind]
 
     def printed(self) -> list[Event]:
-        """What ranks have printed until now: torchrun and its libraries say more, on stderr, where a machine is slow."""
+        """What ranks have printed until now; torchrun and its libraries say more, on stderr, on a slow machine."""
         return [event for event in self.events("log") if event["rank"] is not None and event["stream"] == "out"]
 
     def until(self, true: Callable[[], object], seconds: float = 60) -> None:

@@ -184,7 +184,7 @@ def test_a_supervisor_that_is_killed_ends_it_everywhere_and_leaves_nothing(bench
 def test_node_0_without_power_ends_it_on_the_others_whoever_only_looks_on(bench: Bench) -> None:
     bench.script(WORKER)
     overruled = bench.start_exec(sys.executable, "worker.py")
-    overruled.until(lambda: len(overruled.events("log")) == 3 and heard(bench) == {"1", "2"})
+    overruled.until(lambda: len(overruled.printed()) == 3 and heard(bench) == {"1", "2"})
     attached = bench.start("attach", "--json")
     attached.until(lambda: all(claimed(host) for host in bench.cluster.hosts))
     kill_controller(bench, attached)
