@@ -81,11 +81,11 @@ def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:
 
 def _python_problems(facts: NodeFacts, torch_needed: bool) -> list[Problem]:
     python = facts.python
-    if not python.version:
+    if not python.version or (torch_needed and python.error and not python.torch):
         return [
             Problem(
                 code="no_python",
-                message=f"the training Python {python.executable!r} can't be run: {python.error}",
+                message=f"the training Python {python.executable!r} is of no use: {python.error}",
                 fix="set launch.python (or the node's python) to one that is there; on that host:  command -v python3",
             )
         ]

@@ -174,7 +174,7 @@ class Follow:
         # In this order: it writes the record before it goes.
         owner = self.run.supervisor()
         self._halted = owner is not None and owner.state in "Tt"
-        self.orphaned = not young and owner is None and self.run.end() is None
+        self.orphaned = not young and owner is None and not self.run.lives() and self.run.end() is None
 
     def tell_alive(self) -> None:
         """Tells the supervisor that a controller follows the run, if it is one that wants to know."""

@@ -252,7 +252,7 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
         raise Refusal("bad_request", f"lost must be a node_rank or null, not {lost!r}")
     order = {"how": how, "grace": grace, "reason": str(request.get("reason") or ""), "lost": lost}
     # Also to one whose run has ended here: on node 0 it stays for the others.
-    asked = owner is not None and run.order(order)
+    asked = run.order(order)
     if lives and not asked:
         server.settle(run)
     reply({"ok": True, "asked": asked})

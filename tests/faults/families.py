@@ -6,11 +6,13 @@ from tests.faults import (
     children,
     connections,
     controllers,
+    files,
     hosts,
     links,
     power,
     ranks,
     reach,
+    starts,
     supervisors,
     torchrun,
 )
@@ -18,6 +20,19 @@ from tests.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = tuple(
     fault
-    for family in (controllers, links, reach, connections, ranks, children, supervisors, power, hosts, torchrun)
+    for family in (
+        controllers,
+        links,
+        reach,
+        connections,
+        ranks,
+        children,
+        supervisors,
+        power,
+        hosts,
+        torchrun,
+        files,
+        starts,
+    )
     for fault in family.fault.faults
 )

@@ -64,6 +64,8 @@ def _refused(scene: Scene) -> None:
     _has_code(scene, done)
     _text_is_said(scene, done)
     assert not done.of("log"), done
+    if scene.fault.seen.on == "target":
+        assert {event["node_rank"] for kind in ("unreachable", "refused") for event in done.of(kind)} <= {scene.target}
     _until_nothing_lives(scene)
     assert {place: kept for place, kept in _kept(scene).items() if kept != there[place]} == {}
 
@@ -139,7 +141,7 @@ def _ends_are_told(scene: Scene, done: Done) -> None:
             assert scene.fault.seen.unconfirmed, row
             assert host in scene.hit_hosts, row
         else:
-            assert row["state"] in ("rebooted", "not started") or scene.record(host) is not None, row
+            assert row["state"] in ("rebooted", "not started") or (run_directories(host) and not unfinished(host)), row
 
 
 def _logs_are_whole(scene: Scene, done: Done) -> None:

@@ -56,14 +56,6 @@ class TestTheFileIsWrong:
 
 
 class TestHostsThatCantBeReached:
-    def test_no_power(self, bench: Bench) -> None:
-        bench.cluster.hosts[1].kill()
-        done = bench.sh("sleep 1000")
-        assert_nothing_was_started(bench, done, 255)
-        (event,) = done.of("unreachable")
-        assert (event["node"], event["host"]) == ("node1", bench.cluster.hosts[1].address)
-        assert_no_run_on_any_host(bench)
-
     def test_a_refused_port_and_a_name_that_is_none_are_both_told(self, bench: Bench) -> None:
         bench.yaml(nodes={1: {"port": 1}, 2: {"host": "no-such-host.invalid"}})
         done = bench.sh("sleep 1000")
@@ -113,13 +105,6 @@ class TestHostsThatCantBeReached:
         bench.yaml(ssh={"known_hosts": str(known)})
         assert bench.sh("true").code == 0
 
-    def test_a_login_that_is_refused(self, bench: Bench) -> None:
-        bench.yaml(nodes={0: {"user": "nobody-of-that-name"}})
-        done = bench.sh("sleep 1000")
-        assert_nothing_was_started(bench, done, 255)
-        (event,) = done.of("unreachable")
-        assert (event["node"], event["reason"]) == ("node0", "auth")
-
 
 class TestNodesThatCantPrepare:
     def test_no_python_on_one_and_no_torch_on_another_are_both_told(self, bench: Bench) -> None:
@@ -157,15 +142,6 @@ class TestNodesThatCantPrepare:
         assert [event["node"] for event in done.of("refused")] == ["node2"]
         assert "/root/job" in done.of("refused")[0]["message"]
 
-    def test_a_run_id_that_one_host_knows_already(self, bench: Bench) -> None:
-        bench.state = bench.directory / "another controller's"
-        assert bench.sh("true", options=("--run-id", "first", "--nodes", "1")).code == 0
-        bench.env["XDG_STATE_HOME"] = str(bench.state)
-        done = bench.sh("sleep 1000", options=("--run-id", "first"))
-        assert_nothing_was_started(bench, done, 3)
-        assert [(event["node"], event["code"]) for event in done.of("refused")] == [("node1", "run_exists")]
-        assert [len(run_directories(host)) for host in bench.cluster.hosts] == [0, 1, 0]
-
     def test_a_master_port_that_somebody_has(self, bench: Bench) -> None:
         program = "import socket, sys; s = socket.create_server(('', 29555)); print(1, flush=True); sys.stdin.read()"
         command = bench.cluster.hosts[0].command([sys.executable, "-c", program])
@@ -179,17 +155,6 @@ class TestNodesThatCantPrepare:
         assert "29555" in event["message"]
         assert event["fix"]
         assert_no_run_on_any_host(bench)
-
-    def test_a_full_disk(self, bench: Bench) -> None:
-        host = bench.cluster.hosts[1]
-        host.exec(["mkdir", "-p", "/root/.local/state"], check=True)
-        host.exec(["mount", "-t", "tmpfs", "-o", "size=1m", "full", "/root/.local/state"], check=True)
-        try:
-            done = bench.sh("sleep 1000")
-        finally:
-            host.exec(["umount", "-l", "/root/.local/state"], check=True)
-        assert_nothing_was_started(bench, done, 3)
-        assert [(event["node"], event["code"]) for event in done.of("refused")] == [("node1", "disk_full")]
 
     def test_a_data_network_that_is_cut_shows_before_the_start(self, bench: Bench) -> None:
         bench.cluster.hosts[2].cut("data")
