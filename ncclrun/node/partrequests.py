@@ -38,6 +38,8 @@ STACKS_SECONDS = 120.0
 # One that is not released leaves by itself within seconds (lifeline.LINGER_SECONDS), but for node 0's while others run.
 RELEASE_SECONDS = 10.0
 GONE_SECONDS = 0.01
+LONGEST_REASON = 300
+"""Characters: as JSON of one order it is written to the FIFO at once, whatever they are (PIPE_BUF is 4096)."""
 
 
 def name_of(run_id: str, node_rank: int) -> str:
@@ -250,7 +252,8 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     lost = request.get("lost")
     if lost is not None and not isinstance(lost, int):
         raise Refusal("bad_request", f"lost must be a node_rank or null, not {lost!r}")
-    order = {"how": how, "grace": grace, "reason": str(request.get("reason") or ""), "lost": lost}
+    reason = str(request.get("reason") or "")[:LONGEST_REASON]
+    order = {"how": how, "grace": grace, "reason": reason, "lost": lost}
     # Also to one whose run has ended here: on node 0 it stays for the others.
     asked = run.order(order)
     if lives and not asked:

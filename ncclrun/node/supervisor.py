@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
 from typing import Any, NamedTuple
 
@@ -237,7 +238,13 @@ class Supervisor:
             self._orders += os.read(self._control, 1 << 16)
         *lines, self._orders = self._orders.split(b"\n")
         for line in lines:
-            order = json.loads(line.decode("utf-8"))
+            try:
+                order = json.loads(line)
+            except ValueError:
+                order = None
+            if not isinstance(order, dict):
+                sys.stderr.write(f"not an order, and left alone: {line[:200]!r}\n")
+                continue
             self._kin.hear_controller()
             if "how" in order:
                 why, cut_off = order.get("reason") or "a stop was asked for", order.get("lost")

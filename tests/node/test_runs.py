@@ -217,6 +217,17 @@ def test_zombies_of_the_run_do_not_pile_up(node: Client) -> None:
     node.end()
 
 
+def test_an_order_that_is_none_is_left_alone_and_a_long_reason_is_cut(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "1000"])
+    (control,) = runs.glob("r/*/control")
+    with control.open("wb", buffering=0) as fifo:
+        fifo.write(b"\xff{no\n[1]\n")
+    node.call("stop", run_id="r", node_rank=0, how="kill", grace=0, reason="\U0001f525" * 5000)
+    end = node.end()
+    assert (end["reason"], end["stop"]["reason"]) == ("stopped", "\U0001f525" * 300)
+    assert (control.parent / "supervisor.log").read_text().count("not an order") == 2
+
+
 def test_a_channel_that_goes_before_it_heard_of_the_start_ends_no_run(node: Client) -> None:
     node.prepare("r")
     pid = node.start("r", ["sleep", "1000"])["pid"]
