@@ -249,16 +249,18 @@ def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Fai
     One that had been asked to end, or that had little time left after a worker's failure, died of that.
     """
     launcher = record.get("launcher")
-    if not isinstance(launcher, Mapping) or launcher.get("stopped"):
+    if not isinstance(launcher, Mapping):
         return None
     code, signal = launcher.get("code"), launcher.get("signal")
-    if signal is None and code in (None, 0):
-        return None
     tail = record.get("launcher_tail") or ""
     exceptions = exceptions_in(tail)
+    terminated = _TERMINATED.search(exceptions[-1]) if exceptions else None
+    if terminated is not None and launcher.get("terminated") is False:
+        # Its workers are gone before it is, and it may have had no time left after them.
+        code, signal, exceptions = None, int(terminated["number"]), ()
+    elif launcher.get("stopped") or (signal is None and code in (None, 0)):
+        return None
     reports = any("ChildFailedError" in line for line in exceptions) or bool(parse_torchrun_report(tail))
-    if signal is None and exceptions and (terminated := _TERMINATED.search(exceptions[-1])):
-        signal, exceptions = int(terminated["number"]), ()
     broke = signal is not None or (bool(exceptions) and not reports)
     if workers and not broke:
         return None

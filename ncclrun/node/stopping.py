@@ -32,8 +32,8 @@ class Ending:
         self._killing_until = 0.0
         self.deadline = float("inf")
         self.stage = "running"
-        self.signalled = False
-        """Whether we have sent a signal to what was started: without one it ends by itself, or of somebody else's."""
+        self.terminated = False
+        """Whether what was started got a SIGTERM from us: without it, one that it speaks of was somebody else's."""
         self.survivors: list[processes.Process] = []
 
     def members(self) -> list[processes.Process]:
@@ -55,7 +55,7 @@ class Ending:
         self.deadline = min(self.deadline, time.monotonic() + grace)
         if self.stage == "running":
             self.stage = "terminating"
-            self.signalled = True
+            self.terminated = True
             processes.send_all((p for p in self.members() if p.state in "Tt"), signal.SIGCONT)
             processes.send_all(self._started(), signal.SIGTERM)
 
@@ -69,7 +69,6 @@ class Ending:
         """No grace any more."""
         if self.stage not in ("killing", "over"):
             self.stage = "killing"
-            self.signalled = True
             self._empty = 0
             self._killing_until = time.monotonic() + KILL_SECONDS
 

@@ -191,7 +191,7 @@ class Supervisor:
                 break
             child = self._children.get(pid)
             if child is not None and child.ended_at is None:
-                child.end(status, self._ending.signalled)
+                child.end(status, self._ending.stopping)
                 fresh.append(child)
             elif self._watch is not None:
                 self._watch.reaped(pid, status)
@@ -352,7 +352,7 @@ class Supervisor:
             started_at=self._started_at,
             ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
             survivors=processes.describe(self._ending.survivors),
-            launcher=launcher.as_launcher() if launcher is not None else None,
+            launcher=launcher.as_launcher(self._ending.terminated) if launcher is not None else None,
             launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
             stop=self._stop,
             lost_bytes={stream.name: stream.lost for stream in self._streams.values() if stream.lost},
