@@ -31,6 +31,8 @@ WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 LEASE = 30.0
 """Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
+DEAF = 300.0
+"""Seconds for which none of several nodes may answer before they count as lost: it is rather our own network then."""
 REBOOTED = "the host was rebooted"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
@@ -80,6 +82,8 @@ class Follower:
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
         self._clock = Clock()
+        self._deaf_until = 0.0
+        self._told_deaf = False
         self._leave_at = None if leave_after is None else time.monotonic() + leave_after
 
     def events(self) -> Iterator[Event]:
@@ -241,11 +245,27 @@ class Follower:
                 yield from self._ask_to_follow(member)
                 self._orders.send(member)
 
+    def _watch_ourselves(self) -> Iterator[Event]:
+        """A node's lease does not run while none answers."""
+        going = [member for member in self.members if not member.over]
+        if len(going) < 2 or any(member.answers for member in going):
+            self._told_deaf = False
+            return
+        deaf = self._clock.now - max(member.unknown_since or 0.0 for member in going)
+        if deaf < DEAF:
+            self._deaf_until = self._clock.now
+        if deaf > _lease(going[0]) and not self._told_deaf:
+            self._told_deaf = True
+            since = time.strftime("%H:%M:%S", time.localtime(time.time() - deaf))
+            text = f"no node answers since {since}: it may be this machine's own network. The nodes go on by themselves"
+            yield Warn(text=text, fix=f"ncclrun attach {self.run_id}   takes the run up again, from anywhere")
+
     def _watch_links(self) -> Iterator[Event]:
+        yield from self._watch_ourselves()
         for member in self.members:
             if member.over or member.unknown_since is None:
                 continue
-            silent, lease = self._clock.now - member.unknown_since, _lease(member)
+            silent, lease = self._clock.now - max(member.unknown_since, self._deaf_until), _lease(member)
             why = f" ({member.no_way})" if member.no_way else ""
             if silent > lease and not self._heard_by_others(member):
                 yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")

@@ -434,6 +434,50 @@ def test_what_hangs_is_told_by_who_was_heard_lately(quiet_for: float, why: str) 
     assert (found.node_rank, found.why) == (1, why)
 
 
+def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_its_lease_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(follow, "LEASE", 1.0)
+    monkeypatch.setattr(follow, "DEAF", 60.0)
+    inbox: Any = queue.SimpleQueue()
+    members = [member(0, Scripted()), member(1, Scripted())]
+    for rank in (0, 1):
+        inbox.put((rank, 0, {"ev": "gone", "reason": "lost"}, b""))
+    told_deaf = threading.Event()
+
+    def connect(node: Node, sink: Callable[..., None]) -> Any:
+        if not told_deaf.wait(10):
+            raise HostError("timeout", "no answer")
+        session = Scripted()
+        session.followed = lambda: sink(node, FINISHED, b"")
+        return session
+
+    told: list[Event] = []
+    for event in Follower("r", members, inbox, NoLogs(), Control(), connect, token="t").events():
+        told.append(event)
+        if isinstance(event, Warn):
+            told_deaf.set()
+    (warning,) = (event for event in told if isinstance(event, Warn))
+    assert warning.text.startswith("no node answers since ")
+    assert not any(isinstance(event, Stopping) for event in told)
+    assert all(one.record for one in members)
+
+
+def test_nodes_that_never_answer_again_are_lost_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "LEASE", 0.2)
+    monkeypatch.setattr(follow, "DEAF", 0.5)
+    inbox: Any = queue.SimpleQueue()
+    members = [member(0, Scripted()), member(1, Scripted())]
+    for rank in (0, 1):
+        inbox.put((rank, 0, {"ev": "gone", "reason": "lost"}, b""))
+
+    def no_way(*_: Any) -> Session:
+        raise HostError("timeout", "no answer")
+
+    list(Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events())
+    assert [(one.lost or "")[:16] for one in members] == ["unreachable for "] * 2
+
+
 class TestLeaving:
     """`launch --detach` leaves a run that has begun well."""
 

@@ -27,6 +27,17 @@ def _all_blip(scene: Scene) -> None:
         host.heal("management")
 
 
+@fault("all links to ncclrun are cut for longer than the lease", Seen(text="no node answers since"), goes_on=True)
+def _all_cut(scene: Scene) -> None:
+    for host in scene.hosts:
+        host.cut("management")
+    scene.until_said("no node answers since")
+    # One after the other they come back, and nobody is lost for being the last.
+    for host in scene.hosts:
+        host.heal("management")
+        scene.until(lambda name=host.name: name in scene.back())
+
+
 @fault(
     "the link to ncclrun is cut for longer than the lease",
     Seen(text="but the other nodes hear it: the run goes on"),

@@ -351,6 +351,11 @@ class Scene:
         assert self.job is not None
         return {event["node"] for event in self.job.events("node") if event["state"] == "unknown"}
 
+    def back(self) -> set[str]:
+        """Nodes that ncclrun has reached again."""
+        assert self.job is not None
+        return {event["node"] for event in self.job.events("node") if event["reason"] == "reachable again"}
+
     def said(self) -> str:
         """All that the command has said until now."""
         assert self.job is not None
