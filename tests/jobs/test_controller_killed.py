@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -98,54 +95,3 @@ def test_stop_from_a_fresh_process_ends_it_and_confirms(bench: Bench) -> None:
     assert eventually(lambda: nothing_lives(bench.cluster))
     again = bench.run("stop", "--json")
     assert again.code == 0, again
-
-
-class TestLinks:
-    def test_a_cut_link_and_a_stopped_sshd_are_told_training_goes_on_and_the_logs_are_whole(self, bench: Bench) -> None:
-        bench.script(COUNTING)
-        job = bench.start_exec(sys.executable, "worker.py", "5000")
-        job.until(lambda: len(job.events("log")) > 30)
-        bench.cluster.hosts[1].cut("management")
-        assert bench.cluster.hosts[2].stop_sshd_sessions() >= 1
-
-        def unknown() -> set[str]:
-            return {event["node"] for event in job.events("node") if event["state"] == "unknown"}
-
-        job.until(lambda: unknown() == {"node1", "node2"})
-        assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
-        bench.cluster.mend()
-        done = job.wait()
-        assert done.code == 0, done.end
-        assert [here(bench, rank) for rank in range(3)] == [written(5000)] * 3
-        assert [event["state"] for event in done.of("node") if event["node"] == "node1"] == [
-            "running",
-            "unknown",
-            "running",
-            "ended",
-        ]
-
-    def test_a_reset_connection_is_taken_up_again_at_once(self, bench: Bench) -> None:
-        bench.script(COUNTING)
-        job = bench.start_exec(sys.executable, "worker.py", "800")
-        job.until(lambda: len(job.events("log")) > 30)
-        host = bench.cluster.hosts[0]
-        init = host.pid
-        for process in host.processes():
-            if process.command.startswith("sshd") and process.pid != init:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-        done = job.wait()
-        assert done.code == 0, done.end
-        assert [here(bench, rank) for rank in range(3)] == [written(800)] * 3
-        assert "unknown" in {event["state"] for event in done.of("node") if event["node"] == "node0"}
-
-    def test_a_controller_that_slept_catches_up_and_calls_nobody_lost(self, bench: Bench) -> None:
-        bench.script(COUNTING)
-        job = bench.start_exec(sys.executable, "worker.py", "1200")
-        job.until(lambda: len(job.events("log")) > 30)
-        job.press(signal.SIGSTOP)
-        time.sleep(3)
-        job.press(signal.SIGCONT)
-        done = job.wait()
-        assert done.code == 0, done.end
-        assert [here(bench, rank) for rank in range(3)] == [written(1200)] * 3

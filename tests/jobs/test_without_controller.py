@@ -193,14 +193,6 @@ def test_node_0_without_power_ends_it_on_the_others_whoever_only_looks_on(bench:
     assert_stopped(bench.cluster.hosts[1:], 0, "no word from it and from no controller")
 
 
-def test_a_cut_of_the_runs_network_ends_it_on_both_sides(bench: Bench) -> None:
-    left_alone(bench)
-    first, second, third = bench.cluster.hosts
-    third.cut("data")
-    assert_stopped([first, second], 2, "silent for")
-    assert_stopped([third], 0, "no word from it and from no controller")
-
-
 def test_losing_only_the_controller_ends_nothing(bench: Bench) -> None:
     left_alone(bench)
     # For longer than the lease nobody but the supervisors speaks.
@@ -209,24 +201,6 @@ def test_losing_only_the_controller_ends_nothing(bench: Bench) -> None:
     assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
     assert bench.run("stop", "--json").code == 0
     assert all(end(host)["stop"]["origin"] is None for host in bench.cluster.hosts)
-
-
-def test_a_line_that_is_cut_for_less_than_the_lease_ends_nothing(bench: Bench) -> None:
-    bench.yaml(launch={"lease": 60, "grace": GRACE})
-    left_alone(bench)
-    second = bench.cluster.hosts[1]
-    second.cut("data")
-    assert eventually(lambda: silence(bench, "1") >= 2, ENOUGH)
-    second.heal("data")
-    assert eventually(lambda: silence(bench, "1") < 1.5, ENOUGH)
-    assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
-    assert bench.run("stop", "--json").code == 0
-
-
-def silence(bench: Bench, node_rank: str) -> float:
-    """Seconds since node 0 heard that node, as it says itself."""
-    (part,) = run_directories(bench.cluster.hosts[0])
-    return float(json.loads((part / "peers.json").read_text())[node_rank])
 
 
 def is_told_anew(bench: Bench, before: float) -> bool:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from unittest import mock
 
 import pytest
+from pydantic import ValidationError
 
+from ncclrun.model.cluster import Launch
 from ncclrun.node import awake
 from ncclrun.node.caller import Caller
 from ncclrun.node.hub import Hub
-from ncclrun.node.lifeline import LINGER_SECONDS, Account, Lifeline, Stop, Terms, terms
+from ncclrun.node.lifeline import BEAT_SECONDS, LINGER_SECONDS, Account, Lifeline, Stop, Terms, terms
 from ncclrun.node.line import Broken, Line
 from ncclrun.node.listener import open_port
 from ncclrun.node.refusal import Refusal
@@ -286,6 +288,13 @@ def test_a_clock_that_slept_holds_it_against_nobody() -> None:
     with mock.patch("time.monotonic", side_effect=[100.0, 101.0, 1101.0, 1102.0]):
         clock = awake.Clock()
         assert [clock.tick() for _ in range(3)] == [1.0, 1.0 + awake.MOST_STEP, 2.0 + awake.MOST_STEP]
+
+
+def test_one_that_slept_has_slept_less_than_the_least_lease_after_the_last_beat() -> None:
+    Launch(lease=3)
+    with pytest.raises(ValidationError):
+        Launch(lease=2.9)
+    assert awake.MOST_STEP + BEAT_SECONDS < 3
 
 
 class TestARequest:
