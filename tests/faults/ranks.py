@@ -90,6 +90,12 @@ def _frozen_alone(scene: Scene) -> None:
     scene.order(scene.elsewhere, FAILS)
 
 
+@fault("torchrun is frozen when a rank elsewhere fails", OTHER_FAILED, work="gloo", nodes=2, targets=(0, 1))
+def _torchrun_frozen(scene: Scene) -> None:
+    os.kill(scene.torchrun(scene.host), signal.SIGSTOP)
+    scene.order(scene.elsewhere, FAILS)
+
+
 @fault("two ranks on two nodes fail within two steps", FAILED)
 def _two_fail(scene: Scene) -> None:
     at = scene.soon()

@@ -58,9 +58,8 @@ def _supervisor_hangs(scene: Scene) -> None:
 
 @fault(
     "a supervisor is frozen for longer than the lease and nobody watches",
-    Seen(255, "lost to the other nodes", exception="silent for"),
+    Seen(255, "lost to the other nodes", exception="no controller"),
     controller="dead",
-    targets=(1, 2),
 )
 def _supervisor_frozen(scene: Scene) -> None:
     supervisor = scene.supervisor(scene.host)
