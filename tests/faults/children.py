@@ -108,7 +108,8 @@ def _born_anew(scene: Scene) -> None:
 
 @fault("a pile of zombies", Seen(), goes_on=True)
 def _zombies(scene: Scene) -> None:
-    supervisor = scene.supervisor(scene.host)
+    supervisor, rank = scene.supervisor(scene.host), scene.worker(scene.rank)
     scene.do(scene.rank, ZOMBIES)
+    scene.until(lambda: scene.workers(scene.rank) == [rank])
     # Those of the rank are its own affair; the orphans are the supervisor's, which takes them all.
     scene.until(lambda: not scene.zombies(supervisor))
