@@ -48,7 +48,10 @@ class Stop(NamedTuple):
 
 
 class Account(NamedTuple):
-    """All that a supervisor says of itself: running, stopping or ended, and why. ``stop`` is node 0's order to all."""
+    """All that a supervisor says of itself: running, stopping or ended, and why.
+
+    ``stop`` is what it was asked; from node 0 it is the order to all.
+    """
 
     state: str
     failed: bool
@@ -104,6 +107,8 @@ def verdict(origin: int, said: Account | None) -> Stop | None:
     """What another node's own account means for this one: whoever does not go on ends the run for all."""
     if said is None or said.state == "running" or (said.state == "ended" and not said.failed and not said.reason):
         return None
+    if said.stop is not None and not said.failed:  # it was asked to: by a controller, or because of another node
+        return Stop("term", None, said.reason, said.stop.origin, said.stop.lost)
     return Stop("term", None, said.reason or "it ended", origin)
 
 

@@ -271,8 +271,8 @@ class Supervisor:
         stops = self._failed or self._stop is not None
         state = "ended" if self._state == states.ENDED else "stopping" if stops else "running"
         order = None
-        if stops and self._run.node_rank == 0:
-            asked = self._stop or {"how": "term", "origin": 0, "lost": False}
+        if stops:
+            asked = self._stop or {"how": "term", "origin": self._run.node_rank, "lost": False}
             order = lifeline.Stop(asked["how"], self._grace, self._why, asked["origin"], asked["lost"])
         return lifeline.Account(state, self._failed, self._why, order)
 

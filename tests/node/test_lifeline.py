@@ -115,6 +115,13 @@ def test_a_failure_reaches_every_other_node_with_its_origin(net: Net) -> None:
     assert net.now - before < LINGER_SECONDS
 
 
+def test_a_stop_that_a_controller_gave_to_another_node_first_is_no_fault_of_that_node(net: Net) -> None:
+    asked = Stop("term", None, "the data link is cut", 1, lost=True)
+    net.said[2] = Account("stopping", False, asked.reason, asked)
+    net.until(lambda: net.told[0])
+    assert net.told[0] == [asked]
+
+
 def test_a_kill_goes_over_a_stop_and_each_is_told_once(net: Net) -> None:
     net.said[0] = Account("stopping", False, "a stop was asked for", Stop("term", 7.0, "a stop was asked for", None))
     net.until(lambda: net.told[1] and net.told[2])
