@@ -25,15 +25,26 @@ class Log:
     def __init__(self, logs: Path, stream: str, offset: int) -> None:
         self.stream = stream
         self.offset = offset
-        self._file = os.open(logs / f"{stream}.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._path = logs / f"{stream}.log"
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self._index: int | None = os.open(logs / f"{stream}.idx", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            index = self._path.with_suffix(".idx")
+            self._index: int | None = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             self._index = None
 
     def next(self, most: int) -> bytes:
         """Up to ``most`` bytes that were not read yet."""
         data = os.pread(self._file, most, self.offset)
+        if not data and self._is_replaced():
+            data = os.pread(self._file, most, self.offset)  # what came before it was
+            if len(data) < most:
+                self.close()
+                self._open()
+                data += os.pread(self._file, most - len(data), self.offset + len(data))
         self.offset += len(data)
         return data
 
@@ -51,6 +62,13 @@ class Log:
             else:
                 high = middle
         return found
+
+    def _is_replaced(self) -> bool:
+        """Whether somebody has removed the log, and its supervisor goes on in a new one."""
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
 
     def size(self) -> int:
         """Bytes of the stream so far."""
@@ -169,8 +187,10 @@ class Follow:
             return
         self._look_at = now + LOOK_SECONDS
         self._peers = self.run.peers()
-        # One that has just been forked has not said anything yet.
-        young = self.run.state() is None and now - self._began < BIRTH_SECONDS
+        if self.run.state() is not None:
+            self._began = now
+        # One that has just been forked has not said anything yet, nor one whose directory was removed.
+        young = now - self._began < BIRTH_SECONDS and self.run.state() is None
         # In this order: it writes the record before it goes.
         owner = self.run.supervisor()
         self._halted = owner is not None and owner.state in "Tt"

@@ -186,6 +186,14 @@ class RunDir:
         os.dup2(fd, 2)
         os.close(fd)
 
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Makes a part that somebody has removed under its run again (``facts``: its run.json). Raises OSError."""
+        for path in (self.logs, self.pipes, self.path / "torch"):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.path / "exit.part").exists():
+            self.reserve(int(facts["nproc"]))
+        write_whole(self.path / "run.json", facts)
+
     # --- who may start it, and who gives orders
 
     def take(self) -> bool:

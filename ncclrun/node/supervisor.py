@@ -100,8 +100,7 @@ class Supervisor:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self._asked("term", self._terms.grace, "the supervisor got SIGTERM"))
         self._selector.register(woken, selectors.EVENT_READ, lambda: _empty(woken))
-        self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
+        self._listen_for_orders()
         if self._facts["launcher"] == "torchrun":
             self._watch = ranks.Watch(self._selector, self._run.pipes / "ranks", lambda: self._ending.stopping)
             for rank in range(self._facts["nproc"]):
@@ -115,6 +114,24 @@ class Supervisor:
         elif terms is not None and port is not None:
             self._kin.line = hub.Hub(self._selector, port, self._facts["token"], terms)
         self._say(states.STARTING)
+
+    def _listen_for_orders(self) -> None:
+        self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
+
+    def _restore(self) -> None:
+        """Where somebody has removed the run's directory it is made again, else at the next turn; the run goes on."""
+        with contextlib.suppress(OSError):
+            if self._run.control.exists():
+                return
+            self._run.restore(self._facts)
+            for stream in self._streams.values():
+                stream.reopen(self._run.logs)
+            self._say(self._state, self._why)
+            if self._run.take():  # last: that it is there says that all is
+                self._selector.unregister(self._control)
+                os.close(self._control)
+                self._listen_for_orders()
 
     def start(self) -> None:
         """Starts every program; refuses with `exec_failed`, what runs by then is stopped by the loop."""
@@ -277,6 +294,7 @@ class Supervisor:
         return lifeline.Account(state, self._failed, self._why, order)
 
     def _attend(self) -> None:
+        self._restore()
         order = self._kin.turn(self._account())
         # What we failed of comes back to us as an order to all; it is no stop that somebody asked for.
         if order is not None and (order.how == "kill" or not self._failed or order.origin != self._run.node_rank):

@@ -37,7 +37,7 @@ class Seen:
     """Whether the nodes that were hit may be without an end: they are off, or can't be asked."""
     logs: Logs = "whole"
     """``beginning``: of the nodes that were hit only what came before they were; ``counted``: what is missing of the
-    ranks that were hit is as much as their node's end says that it lost."""
+    ranks that were hit, or stands there as NULs, is no more than their node's end says that it lost."""
 
 
 @dataclass(frozen=True, eq=False)

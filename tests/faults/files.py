@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.faults.fault import Catalogue, Seen
 from tests.faults.scene import Scene
-from tests.jobs.bench import unfinished
+from tests.jobs.bench import run_directories, unfinished
 
 fault = Catalogue()
 
@@ -148,6 +148,30 @@ def _power_at_start(scene: Scene) -> None:
     done = scene.bench.run("status", "--json")
     assert "Traceback" not in done.err, done
     assert f'"{scene.host.name}"' in done.out, done
+
+
+@fault(
+    "a run's directory is deleted under it",
+    Seen(text="bytes of log lost on the node"),
+    goes_on=True,
+)
+def _deleted(scene: Scene) -> None:
+    scene.shell(scene.host, f"rm -rf {STATE}/ncclrun")
+    scene.until(lambda: run_directories(scene.host) and (scene.part(scene.host) / "control").exists())
+    scene.all_make_steps(20)
+
+
+@fault(
+    "a run's directory is deleted before a new ncclrun attaches",
+    Seen(7, "exit code 7", rank=True, text="bytes of log lost on the node", logs="counted"),
+    controller="dead",
+)
+def _deleted_alone(scene: Scene) -> None:
+    scene.shell(scene.host, f"rm -rf {STATE}/ncclrun")
+    scene.until(lambda: run_directories(scene.host) and (scene.part(scene.host) / "control").exists())
+    scene.attach()
+    scene.all_make_steps()
+    scene.order(scene.rank, "sys.exit(7)")
 
 
 # --- output
