@@ -239,7 +239,8 @@ def _leftover(scene: Scene) -> None:
     dead.until(lambda: runs(dead) and any(p.command == "sleep 1001" for p in scene.host.processes()))
     dead.process.kill()
     dead.wait()
-    end(scene.supervisor(scene.host))
+    supervisor = scene.supervisor(scene.host)
+    scene.signal([scene.warden(supervisor), supervisor], signal.SIGKILL)
     scene.launch().wait()
     assert scene.bench.run("stop", "dead").code == 0
     stop_and_forget(scene, dead, "dead")
