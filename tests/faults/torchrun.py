@@ -1,4 +1,4 @@
-"""Faults of torchrun and of ranks that are bound together by gloo."""
+"""Faults of torchrun itself, and of what lies around it."""
 
 from __future__ import annotations
 
@@ -15,58 +15,6 @@ three = {"nodes": 3, "targets": (0, 1, 2)}
 def elastic(scene: Scene) -> None:
     """torchrun may start all ranks once more."""
     scene.yaml(launch={"rendezvous": "c10d", "max_restarts": 1})
-
-
-LOADER = """
-from torch.utils.data import DataLoader
-order.unlink()
-for _ in DataLoader(range(10**6), num_workers=2):
-    time.sleep(0.01)
-"""
-"""A rank reads on and on, by two children of its own."""
-
-
-@fault("a rank of torchrun exits with 3", Seen(3, "exit code 3", rank=True), **three)
-def _exits(scene: Scene) -> None:
-    scene.order(scene.rank, "sys.exit(3)")
-
-
-@fault(
-    "a rank of torchrun raises and its stderr is gone",
-    Seen(1, "exit code 1", rank=True, exception="ValueError: batch 7 is torn", text="Connection closed by peer"),
-    **three,
-)
-def _raises(scene: Scene) -> None:
-    """Only the file that torch writes tells of it."""
-    scene.order(scene.rank, "os.close(2)\nraise ValueError('batch 7 is torn')")
-
-
-@fault("a rank of torchrun is killed", Seen(137, "signal 9 (SIGKILL)", rank=True))
-def _rank_killed(scene: Scene) -> None:
-    os.kill(scene.worker(scene.rank), signal.SIGKILL)
-
-
-@fault("the rank that all others meet at is killed", Seen(137, "signal 9 (SIGKILL)", rank=True), targets=(0,))
-def _first_killed(scene: Scene) -> None:
-    os.kill(scene.worker(scene.rank), signal.SIGKILL)
-
-
-@fault("a rank of torchrun crashes", Seen(139, "signal 11 (SIGSEGV)", rank=True))
-def _crashes(scene: Scene) -> None:
-    os.kill(scene.worker(scene.rank), signal.SIGSEGV)
-
-
-@fault("a rank aborts while another hangs and the third waits", Seen(134, "signal 6 (SIGABRT)", rank=True), **three)
-def _aborts(scene: Scene) -> None:
-    hangs = (scene.rank + 1) % len(scene.hosts)
-    scene.order(hangs, "order.unlink()\ntime.sleep(1000)")
-    scene.until_stands_still()
-    os.kill(scene.worker(scene.rank), signal.SIGABRT)
-
-
-@fault("a rank exits with 3 and nobody watches torchrun", Seen(3, "exit code 3", rank=True), controller="dead")
-def _exits_alone(scene: Scene) -> None:
-    scene.order(scene.rank, "sys.exit(3)")
 
 
 @fault("torchrun is killed", Seen(137, "torchrun: signal 9 (SIGKILL)"), **three)
@@ -108,11 +56,24 @@ def _reboot(scene: Scene) -> None:
     scene.host.reboot()
 
 
-@fault("the link between the nodes is cut for a moment", Seen(), goes_on=True)
+def patient(scene: Scene) -> None:
+    """The lease is longer than what gloo needs to notice that a link is back."""
+    scene.yaml(launch={"lease": 60})
+
+
+@fault("the link between the nodes is cut for a moment", Seen(), goes_on=True, setting=patient)
 def _blip(scene: Scene) -> None:
     scene.host.cut("data")
     scene.until_stands_still()
     scene.host.heal("data")
+
+
+@fault(
+    "the link between the nodes is cut for longer than the lease",
+    Seen(255, "lost to the other nodes", on="any", text="the data link is cut"),
+)
+def _cut(scene: Scene) -> None:
+    scene.host.cut("data")
 
 
 @fault("ncclrun is killed over a torchrun and a new one attaches", Seen(), goes_on=True)
@@ -134,48 +95,6 @@ ONCE = "order.unlink()\nsys.exit(3)"
 def all_live_twice(scene: Scene) -> None:
     """Returns when torchrun has started all ranks again."""
     scene.until(lambda: all(len(scene.lives(rank)) == 2 for rank in scene.ranks))
-
-
-@fault(
-    "a rank never comes to the others",
-    Seen(130, text="differs: is in <module>"),
-    launches=True,
-)
-def _never_joins(scene: Scene) -> None:
-    scene.order(scene.rank, "time.sleep(1000)")
-    scene.options += ["--stall", "3s"]
-    job = scene.launch()
-    job.until_said("differs")
-    job.press()
-
-
-def loaders(scene: Scene) -> list[int]:
-    """The processes that read for the rank, which waits for them."""
-    scene.order(scene.rank, LOADER)
-    found: list[int] = []
-    worker = scene.worker(scene.rank)
-
-    def both() -> bool:
-        found[:] = scene.children(worker)
-        return len(found) == 2
-
-    scene.until(both)
-    return found
-
-
-@fault(
-    "a data loader of a rank is killed",
-    Seen(1, "exit code 1", rank=True, exception="is killed by signal: Killed"),
-)
-def _loader_killed(scene: Scene) -> None:
-    os.kill(loaders(scene)[0], signal.SIGKILL)
-
-
-@fault("a rank with data loaders is killed", Seen(137, "signal 9 (SIGKILL)", rank=True))
-def _loaders_left(scene: Scene) -> None:
-    worker = scene.worker(scene.rank)
-    loaders(scene)
-    os.kill(worker, signal.SIGKILL)
 
 
 @fault("a rank fails once under c10d", Seen(), goes_on=True, setting=elastic)
