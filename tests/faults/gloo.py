@@ -82,7 +82,7 @@ def loaders(scene: Scene) -> list[int]:
 
 @fault(
     "a data loader of a rank is killed",
-    Seen(1, "exit code 1", rank=True, exception="is killed by signal: Killed"),
+    Seen(1, "exit code 1", rank=True, exception="RuntimeError: DataLoader worker"),
 )
 def _loader_killed(scene: Scene) -> None:
     os.kill(loaders(scene)[0], signal.SIGKILL)
