@@ -22,7 +22,7 @@ for _ in DataLoader(range(10**6), num_workers=2):
 
 @fault("a rank of torchrun exits with 3", Seen(3, "exit code 3", rank=True), **three)
 def _exits(scene: Scene) -> None:
-    scene.order(scene.rank, "sys.exit(3)")
+    scene.order(scene.rank, "os._exit(3)")
 
 
 @fault(
@@ -60,7 +60,7 @@ def _aborts(scene: Scene) -> None:
 
 @fault("a rank exits with 3 and nobody watches torchrun", Seen(3, "exit code 3", rank=True), controller="dead")
 def _exits_alone(scene: Scene) -> None:
-    scene.order(scene.rank, "sys.exit(3)")
+    scene.order(scene.rank, "os._exit(3)")
 
 
 @fault("a rank never comes to the others", Seen(130, text="differs: is in <module>"), launches=True)
