@@ -10,7 +10,6 @@ from tests.faults.scene import Scene
 fault = Catalogue()
 
 OFF = Seen(255, "host lost", unconfirmed=True, logs="beginning")
-ALL_OFF = Seen(255, "host lost", on="any", unconfirmed=True, logs="beginning")
 REBOOTED = Seen(255, "host lost", exception="the host was rebooted", logs="beginning")
 ALL_REBOOTED = Seen(255, "host lost", on="any", exception="the host was rebooted", logs="beginning")
 
@@ -32,11 +31,14 @@ def _first_power_alone(scene: Scene) -> None:
     scene.host.kill()
 
 
-@fault("all hosts lose their power", ALL_OFF)
+@fault("all hosts lose their power, and have it again", ALL_REBOOTED)
 def _all_power(scene: Scene) -> None:
     scene.hit_hosts = scene.hosts
     for host in scene.hosts:
         host.kill()
+    scene.until(lambda: "no node answers since" in scene.said())
+    for host in scene.hosts:
+        host.reboot()
 
 
 @fault("all hosts lose their power and nobody watches", ALL_REBOOTED, controller="dead")
