@@ -14,7 +14,7 @@ three = {"nodes": 3, "targets": (0, 1, 2)}
 
 def elastic(scene: Scene) -> None:
     """torchrun may start all ranks once more."""
-    scene.yaml(launch={"rendezvous": "c10d", "max_restarts": 1})
+    scene.yaml(launch={"max_restarts": 1})
 
 
 @fault("torchrun is killed", Seen(137, "torchrun: signal 9 (SIGKILL)"), **three)
