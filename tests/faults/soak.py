@@ -20,7 +20,7 @@ from tests.cluster.cluster import Cluster
 from tests.faults.families import FAULTS
 from tests.faults.fault import Fault
 from tests.faults.survive import Times, survive
-from tests.jobs.bench import Bench
+from tests.jobs.bench import Bench, hear_signals
 
 
 @dataclass
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--only", metavar="TEXT", default="", help="faults with this in their name")
     options = parser.parse_args()
+    hear_signals()
     faults = [fault for fault in FAULTS if options.only in fault.name]
     if not faults:
         parser.error(f"no fault has {options.only!r} in its name")

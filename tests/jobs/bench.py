@@ -47,6 +47,13 @@ def eventually(true: Callable[[], object], seconds: float = 30) -> bool:
     return True
 
 
+def hear_signals() -> None:
+    """Commands started from here hear Ctrl-C and the terminal's end, though a background shell ignores both."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, default)
+
+
 @dataclass(frozen=True)
 class Done:
     """What a command said and how it ended."""
