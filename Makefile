@@ -4,11 +4,12 @@ SETUP := sh tools/setup.sh
 # ip, nft and sshd live in sbin, which not every login has on its path.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test soak lint docs clean
 
 help:
 	@echo "make demo   train the digits on two nodes that are both this machine"
 	@echo "make test   install what the tests need and run them all"
+	@echo "make soak   break real runs at random; MINUTES=10 and SEED= may be given"
 	@echo "make lint   linters, types, and whether the generated documents are up to date"
 	@echo "make docs   write the generated documents"
 	@echo "make clean  remove .venv and caches"
@@ -22,7 +23,13 @@ test: .venv/dev
 	@$(SETUP) system
 	@$(SETUP) torch
 	@$(SETUP) nccl
-	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of them wait, and each has hosts of its own
+	$(BIN)/python -m pytest -n 4 --dist loadfile  # most of them wait, and each has hosts of its own
+
+MINUTES := 10
+soak: .venv/dev
+	@$(SETUP) system
+	@$(SETUP) torch
+	$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: .venv/dev
 	@$(SETUP) torch

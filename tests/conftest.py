@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Generator, Iterator
 
 import hypothesis
@@ -14,6 +13,7 @@ from tests.cluster import cluster as namespaces
 from tests.cluster import loopback as loopbacks
 from tests.cluster.cluster import Cluster
 from tests.cluster.loopback import Loopback
+from tests.jobs.bench import hear_signals
 
 # No test is about time: a busy machine is no fault of what it looks at.
 hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -21,10 +21,8 @@ hypothesis.settings.load_profile("steady")
 
 
 def pytest_configure() -> None:
-    """Commands that the tests start hear Ctrl-C and the terminal's end, though a background shell ignores both."""
-    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, default)
+    """Commands that the tests start hear signals."""
+    hear_signals()
 
 
 @pytest.hookimpl(wrapper=True)

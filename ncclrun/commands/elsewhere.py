@@ -168,8 +168,13 @@ def _row(member: RunMember, part: Part | None, first_rank: int, cluster: Cluster
     return row
 
 
+def is_node(member: RunMember, node: Node) -> bool:
+    """Whether a run's node, as its controller called it, is this one of the cluster."""
+    return member.name == node.name or member.host == node.host
+
+
 def _by_name(member: RunMember, cluster: ClusterSpec) -> Node:
     for node in cluster.nodes:
-        if member.name == node.name or member.host == node.host:
+        if is_node(member, node):
             return node
     return replace(cluster.nodes[0], name=member.name, host=member.host, address=None, gpus=None)

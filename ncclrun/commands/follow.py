@@ -15,12 +15,15 @@ from ncclrun.commands.links import Connect, Links
 from ncclrun.commands.logfiles import LogSink
 from ncclrun.commands.member import How, Member, first_bad, learn_ranks
 from ncclrun.commands.orders import Orders
+from ncclrun.commands.release import release
 from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.streams import Streams
+from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
+from ncclrun.model.words import bare
 from ncclrun.transport.pulse import SILENCE_SECONDS
 from ncclrun.transport.session import Answer, refusal
 
@@ -28,6 +31,8 @@ WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 LEASE = 30.0
 """Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
+DEAF = 300.0
+"""Seconds for which none of several nodes may answer before they count as lost: it is rather our own network then."""
 REBOOTED = "the host was rebooted"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
@@ -77,6 +82,8 @@ class Follower:
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
         self._clock = Clock()
+        self._deaf_until = 0.0
+        self._told_deaf = False
         self._leave_at = None if leave_after is None else time.monotonic() + leave_after
 
     def events(self) -> Iterator[Event]:
@@ -103,6 +110,8 @@ class Follower:
             self._watch_departure()
             if self._control.detach or self._control.level > 2:
                 break
+        else:
+            yield from release(self.run_id, self._token, self.members, self._control)
         for member in self.members:
             yield from self._streams.flush(member)
 
@@ -124,6 +133,7 @@ class Follower:
         if kind == "state":
             member.workers_over = header.get("reason") == WORKERS_OVER
             member.hears = {int(rank): silent for rank, silent in (header.get("peers") or {}).items()}
+            member.halted = bool(header.get("halted"))
             yield from learn_ranks(member, header.get("first_rank"))
         if kind == "log":
             if self._stall is not None and not str(header["stream"]).startswith("launcher"):
@@ -134,7 +144,7 @@ class Follower:
             if header["state"] == "stopping" and member.asked is None:
                 # The supervisors tell each other: what this one stops for may have happened on another node.
                 where = member if header.get("origin") is None else self.members[header["origin"]]
-                yield from self.stop_all(f"{header.get('reason') or 'a rank failed'} on {where.node.name}", "term")
+                yield from self.stop_all(f"{where.node.name}: {header.get('reason') or 'a rank failed'}", "term")
         elif kind == "end":
             yield from self._end(member, header["record"])
         elif kind == "trouble":  # its supervisor is gone, and no end can be written there: nothing more will come
@@ -219,7 +229,8 @@ class Follower:
     def _reconnections(self) -> Iterator[Event]:
         for member, generation, result in self._links.found():
             if isinstance(result, NcclrunError):
-                member.no_way = result.message
+                member.no_way = bare(result.message, member.node.name, member.node.host)
+                member.no_way_fix = result.fix
             elif member.over or generation != member.generation:
                 result.close()  # what it says would be taken for the words of an older link, and dropped
             elif member.boot_id not in ("", result.hello.get("boot_id")):
@@ -234,19 +245,35 @@ class Follower:
                 yield from self._ask_to_follow(member)
                 self._orders.send(member)
 
+    def _watch_ourselves(self) -> Iterator[Event]:
+        """A node's lease does not run while none answers."""
+        going = [member for member in self.members if not member.over]
+        if len(going) < 2 or any(member.answers for member in going):
+            self._told_deaf = False
+            return
+        deaf = self._clock.now - max(member.unknown_since or 0.0 for member in going)
+        if deaf < DEAF:
+            self._deaf_until = self._clock.now
+        if deaf > _lease(going[0]) and not self._told_deaf:
+            self._told_deaf = True
+            since = time.strftime("%H:%M:%S", time.localtime(time.time() - deaf))
+            text = f"no node answers since {since}: it may be this machine's own network. The nodes go on by themselves"
+            yield Warn(text=text, fix=f"ncclrun attach {self.run_id}   takes the run up again, from anywhere")
+
     def _watch_links(self) -> Iterator[Event]:
+        yield from self._watch_ourselves()
         for member in self.members:
             if member.over or member.unknown_since is None:
                 continue
-            silent, lease = self._clock.now - member.unknown_since, _lease(member)
+            silent, lease = self._clock.now - max(member.unknown_since, self._deaf_until), _lease(member)
+            why = f" ({member.no_way})" if member.no_way else ""
             if silent > lease and not self._heard_by_others(member):
-                why = f" ({member.no_way})" if member.no_way else ""
                 yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")
             elif silent > lease and not member.only_from_here:
                 member.only_from_here = True
                 since = time.strftime("%H:%M:%S", time.localtime(member.lost_at))
-                text = f"unreachable from here since {since}, but the other nodes hear it: the run goes on"
-                yield Warn(text=text, node=member.node.name)
+                text = f"unreachable from here since {since}{why}, but the other nodes hear it: the run goes on"
+                yield Warn(text=text, fix=member.no_way_fix if member.no_way else "", node=member.node.name)
 
     def _heard_by_others(self, member: Member) -> bool:
         """Whether other nodes hear its supervisor, or have heard its end: then only our own way to it is broken.
@@ -257,24 +284,18 @@ class Follower:
 
     def _told(self, member: Member) -> list[float | None]:
         """For how many seconds others have not heard its supervisor, as they say; None: they have heard its end."""
-        tellers = [m for m in self.members if m.session is not None and m.unknown_since is None and not m.over]
+        tellers = [m for m in self.members if m.answers and not m.over]
         return [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
 
     def _watch_lifeline(self) -> Iterator[Event]:
-        """A run that only we hold together is one that may not be left alone: that has to be known."""
-        for member in self.members:
-            told = [silent for silent in self._told(member) if silent is not None]
-            silent = min(told, default=0.0)
-            if member.over or member.asked is not None or silent < _lease(member):
-                member.unheard = False
-                continue
-            if not member.unheard and member.unknown_since is None:
-                member.unheard = True
-                since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent))
-                text = f"not heard by the other nodes since {since}: the run goes on only while an ncclrun follows it"
-                yield Warn(text=text, node=member.node.name)
-            if member.node_rank == 0:
-                return  # all others are heard by node 0 alone
+        """The supervisors leave it to us while we are there: one that the others do not hear ends the run for all."""
+        if time.monotonic() < self._settled or any(member.asked for member in self.members):
+            return
+        found = cut_off([member.teller() for member in self.members if not member.over], _lease(self.members[0]))
+        if found is not None:
+            since = time.strftime("%H:%M:%S", time.gmtime(time.time() - found.seconds))
+            reason = f"{found.why} for {found.seconds:.0f} s (since {since} UTC)"
+            yield from self.stop_all(reason, "term", lost=found.node_rank)
 
     def _lose(self, member: Member, reason: str) -> Iterator[Event]:
         member.lost = reason
@@ -284,7 +305,7 @@ class Follower:
 
     # --- stopping
 
-    def stop_all(self, reason: str, how: How) -> Iterator[Event]:
+    def stop_all(self, reason: str, how: How, lost: int | None = None) -> Iterator[Event]:
         """Asks every member to stop; see ``stop``.
 
         While a run that was taken up settles, the first reason is kept; a kill goes over a stop.
@@ -293,23 +314,26 @@ class Follower:
             if self._held is None or (how == "kill" and self._held[1] != "kill"):
                 self._held = (reason, how)
             return
-        yield from self.stop(self.members, reason, how)
+        yield from self.stop(self.members, reason, how, lost)
 
     def stop_for_user(self, reason: str, how: How) -> Iterator[Event]:
         """``stop_all`` by the user's own word, which goes over what other controllers say."""
         self._orders.insist()
         yield from self.stop_all(reason, how)
 
-    def stop(self, members: Sequence[Member], reason: str, how: How) -> Iterator[Event]:
-        """Asks those that have not ended and were not asked as strongly before; nobody where the run is another's."""
+    def stop(self, members: Sequence[Member], reason: str, how: How, lost: int | None = None) -> Iterator[Event]:
+        """Asks those that have not ended and were not asked as strongly before; nobody where the run is another's.
+
+        ``lost``: node_rank of the node that ``reason`` speaks of, where the others do not hear it any more.
+        """
         asked = [m for m in members if not m.over and m.asked not in (how, "kill")]
         if not asked or not self._orders.valid:
             return
-        yield Stopping(
-            reason=reason, how=how, nodes=tuple(m.node.name for m in asked), grace=max(m.grace for m in asked)
-        )
+        told = reason if lost is None else f"{self.members[lost].node.name} is lost: {reason}"
+        yield Stopping(reason=told, how=how, nodes=tuple(m.node.name for m in asked), grace=max(m.grace for m in asked))
         for member in asked:
             member.asked, member.asked_at, member.asked_why = how, time.monotonic(), reason
+            member.asked_lost = member.asked_lost if lost is None else lost
             self._orders.send(member)
 
     def _watch_user(self) -> Iterator[Event]:

@@ -182,7 +182,7 @@ class Launch:
                 "token": self._token,
                 "cluster": self.cluster.name,
                 "source": self.cluster.source,
-                "program": self.job.program,
+                "program": self.job.title,
                 "launcher": plan.launcher,
                 "started_at": time.time(),
                 "pid": os.getpid(),
@@ -228,7 +228,7 @@ class Launch:
         ended = with_finding(run, self._judge(members, follower, failed), members)
         complete = writer.lost == 0 and all(member.over and member.lost is None for member in members)
         try:
-            run.write_end(ended, program=self.job.program, complete=complete)
+            run.write_end(ended, program=self.job.title, complete=complete)
         except NcclrunError as error:
             yield Warn(text=error.message, fix=error.fix)
         yield ended

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ncclrun.commands.logfiles import Place
+from ncclrun.diagnosis.lifeline import Teller
 from ncclrun.model.cluster import Node
 from ncclrun.model.events import Event, NodeStateName, RanksMoved, Warn
 from ncclrun.model.lines import LineAssembler
@@ -14,6 +16,9 @@ from ncclrun.model.outcome import NodeEnd
 from ncclrun.transport.session import Session
 
 How = Literal["term", "kill"]
+
+LATELY = 4.0
+"""Seconds: a node that has nothing else to say says so every 2 s."""
 
 
 @dataclass
@@ -50,17 +55,20 @@ class Member:
     """The node's words for that, until it has confirmed that nothing can start there any more."""
     no_way: str = ""
     """Why the last try for a new link failed: a changed host key reads otherwise than a cut cable."""
+    no_way_fix: str = ""
     unknown_since: float | None = None
     """Its last word, as far as we know, in seconds of the follower's clock."""
     hears: dict[int, float | None] = field(default_factory=dict)
     """Other nodes, by node_rank: for how many seconds its supervisor had not heard theirs, None: that one has ended."""
     only_from_here: bool = False
     """It was told that the other nodes hear it while we don't."""
-    unheard: bool = False
-    """It was told that the other nodes do not hear it while we do."""
+    halted: bool = False
+    """Its supervisor is, by a signal, as its serving process sees it."""
     asked: How | None = None
     asked_at: float = 0.0
     asked_why: str = ""
+    asked_lost: int | None = None
+    """The node_rank that the others do not hear any more, where that is why."""
     epoch: int = 0
     """The last claim of ours that it was sent."""
 
@@ -68,6 +76,19 @@ class Member:
     def over(self) -> bool:
         """Whether nothing more will be heard of this node."""
         return self.record is not None or self.lost is not None or self.refused is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether its host is heard here."""
+        return self.session is not None and self.unknown_since is None
+
+    def teller(self) -> Teller:
+        """What it tells of the other nodes' supervisors.
+
+        A host without power is silent long before its link counts as lost: who said nothing lately does not answer.
+        """
+        heard = self.session is not None and time.monotonic() - self.session.last_heard < LATELY
+        return Teller(self.node_rank, self.node.name, self.answers and heard, self.hears, self.halted)
 
     def place(self, stream: str) -> Place:
         """The stream's place in the logs, from the node's name for it (``0.out``, ``launcher.err``)."""

@@ -79,7 +79,8 @@ class Orders:
         if member.asked is None or member.over or self._epoch is None:
             return
         self._send_claim(member)
-        self._send(member, "stop", how=member.asked, grace=member.grace, epoch=self._epoch, reason=member.asked_why)
+        why = {"reason": member.asked_why, "lost": member.asked_lost}
+        self._send(member, "stop", how=member.asked, grace=member.grace, epoch=self._epoch, **why)
 
     def granted(self, member: Member, epoch: int) -> None:
         """A node has kept our claim; the first one's word is the number for all."""

@@ -24,6 +24,7 @@ from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE
 from ncclrun.model.events import Event, Log, RunCreated, Unreachable, Warn
 from ncclrun.model.job import Stall
 from ncclrun.model.plan import Endpoint
+from ncclrun.model.words import bare
 from ncclrun.transport.base import Transport
 from ncclrun.transport.session import Session
 
@@ -142,7 +143,7 @@ class Rejoin:
             yield event
             # What is to be stopped is stopped now, or unconfirmed; what is followed may come back.
             if isinstance(event, Unreachable) and self._how is not None:
-                lost[event.node_rank] = event.message
+                lost[event.node_rank] = bare(event.message, event.node, event.host)
         rows = self._record["nodes"]
         self._members = [
             self._member(known, row, lost.get(known.node_rank)) for known, row in zip(self._nodes, rows, strict=True)

@@ -150,7 +150,10 @@ def lost_nodes(ended: Ended, unreachable: Mapping[str, str]) -> dict[str, str]:
 
     Those on which something of the run may still live are among them: a process that nobody can end holds their GPUs.
     """
-    return {**unreachable, **{row.node: _why(row) for row in ended.nodes if row.state in _LOST or not row.confirmed}}
+    lost = {row.node: _why(row) for row in ended.nodes if row.state in _LOST or not row.confirmed}
+    if ended.reason == "lost" and ended.cause is not None:  # it may have confirmed its end, cut off from the others
+        lost.setdefault(ended.cause.node, ended.cause.exception or ended.cause.how)
+    return {**unreachable, **lost}
 
 
 def _why(row: NodeSummary) -> str:

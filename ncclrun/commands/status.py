@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import get_args
 
 from ncclrun.commands.asking import Asking
 from ncclrun.commands.control import Control
-from ncclrun.commands.elsewhere import Part, by_run
+from ncclrun.commands.elsewhere import Part, by_run, is_node
 from ncclrun.commands.history import RunDir, near
 from ncclrun.commands.recorded import RunNode, run_nodes
 from ncclrun.model.cluster import ClusterSpec, Node
@@ -33,19 +34,23 @@ def status_of_run(run: RunDir, transport: Transport, control: Control) -> Iterat
     with Asking(nodes, transport, control) as asking:
         yield from asking.connect()
         inventories = asking.inventories(ALL)
+        parts = {
+            place: Part(place, entry, asking.offsets[place])
+            for place, inventory in inventories.items()
+            for entry in inventory.runs
+            if (entry.run_id, entry.node_rank) == (run.run_id, known[place].node_rank)
+        }
         rows = []
         for place, one in enumerate(known):
-            if place not in inventories:
-                rows.append(_out_of_reach(run, record, one, asking.lost[place]))
-                continue
-            inventory = inventories[place]
-            mine = [e for e in inventory.runs if (e.run_id, e.node_rank) == (run.run_id, one.node_rank)]
-            if mine:
-                part = Part(place, mine[0], asking.offsets[place])
-                rows.append(_row(part, one.node, one.first_rank))
-            else:
+            if place in parts:
+                rows.append(_row(parts[place], one.node, one.first_rank))
+            elif place in inventories:
                 rows.append(_gone(run, record, one))
-            yield from _left(inventory, one.node, run.run_id)
+            else:
+                heard = _heard(list(parts.values()), one.node_rank)
+                rows.append(_out_of_reach(run, record, one, asking.lost[place], heard))
+        for place, inventory in sorted(inventories.items()):
+            yield from _left(inventory, known[place].node, run.run_id)
         yield from rows
         ended = _ended(rows, asking.lost, nodes, run.run_id)
         if all(row.state == "ended" for row in rows) and run.read("end.json") is None:
@@ -77,10 +82,13 @@ def status_of_cluster(
             raise UsageError(message, fix=near(run_id, sorted(set(known))))
         rows = []
         for run in sorted(by_run(parts).values(), key=lambda run: min(p.entry.prepared_at - p.offset for p in run)):
-            rows += [_row(part, cluster.nodes[part.place], part.entry.about.first_rank) for part in run]
+            there = [_row(part, cluster.nodes[part.place], part.entry.about.first_rank) for part in run]
+            rows += sorted([*there, *_unheard(run, cluster, asking.lost)], key=lambda row: row.node_rank)
         for place, inventory in sorted(inventories.items()):
             yield from _left(inventory, cluster.nodes[place], run_id)
-        rows += [_silent(cluster.nodes[place], event) for place, event in sorted(asking.lost.items())]
+        told = {row.node for row in rows if row.state == "unknown"}
+        silent = [(cluster.nodes[place], event) for place, event in sorted(asking.lost.items())]
+        rows += [_silent(node, event) for node, event in silent if node.name not in told]
         yield from rows
         yield _ended(rows, asking.lost, cluster.nodes, run_id or "")
 
@@ -141,9 +149,47 @@ def _exit(entry: RunThere, first_rank: int | None) -> str:
     return f"{who}: " + (f"signal {rank.signal}" if rank.signal else f"exit code {rank.code}")
 
 
-def _out_of_reach(run: RunDir, record: Mapping[str, object], one: RunNode, event: Unreachable) -> RunOnNode:
-    """What was heard last of the node is its youngest log here; before that, that the run was started there."""
+def _heard(parts: Sequence[Part], node_rank: int) -> float | None:
+    """When the other nodes' supervisors last heard this node's, on our clock; None where they can't tell."""
+    return max(
+        (when - part.offset for part in parts if (when := part.entry.heard.get(node_rank)) is not None), default=None
+    )
+
+
+def _unheard(parts: Sequence[Part], cluster: ClusterSpec, lost: Mapping[int, Unreachable]) -> Iterator[RunOnNode]:
+    """The nodes of a run whose hosts did not answer, as the others know them.
+
+    Of a run that has ended where it is known, only those whose end nobody has heard.
+    """
+    entry = parts[0].entry
+    known = {part.entry.node_rank for part in parts}
+    firsts = accumulate((member.nproc for member in entry.about.nodes), initial=0)
+    for rank, (member, first) in enumerate(zip(entry.about.nodes, firsts, strict=False)):
+        event = next((e for place, e in lost.items() if is_node(member, cluster.nodes[place])), None)
+        since = _heard(parts, rank)
+        if rank in known or event is None or (since is None and not any(part.entry.going for part in parts)):
+            continue
+        yield RunOnNode(
+            node=event.node,
+            node_rank=rank,
+            host=event.host,
+            run_id=entry.run_id,
+            state="unknown",
+            since=since,
+            reason=event.message,
+            by=entry.by,
+            program=entry.about.program,
+            ranks=_ranks(first, member.nproc),
+            nproc=member.nproc,
+        )
+
+
+def _out_of_reach(
+    run: RunDir, record: Mapping[str, object], one: RunNode, event: Unreachable, heard: float | None
+) -> RunOnNode:
+    """What was heard last of the node: by the others, in its youngest log here, or that the run was started there."""
     since = [float(str(record["started_at"]))] if "started_at" in record else []
+    since += [] if heard is None else [heard]
     ranks = range(one.first_rank, one.first_rank + one.nproc)
     names = [
         f"{who}.{stream}" for who in (f"launcher{one.node_rank}", *(f"rank{r}" for r in ranks)) for stream in _BOTH

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ncclrun.console.notes import Note, problem
-from ncclrun.console.words import about, bare
+from ncclrun.console.words import about
 from ncclrun.model.settings import Level
-from ncclrun.model.words import listed
+from ncclrun.model.words import bare, listed
 
 ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w:]|\.\d)")
 """IPv4 or IPv6, as it stands in a sentence."""

@@ -10,7 +10,7 @@ from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words, probed_words
 from ncclrun.console.stages import NetworkStages
 from ncclrun.console.stall import stall_notes
-from ncclrun.console.words import about, bare, clock_time, count, duration, endpoint, place, size
+from ncclrun.console.words import about, clock_time, count, duration, endpoint, place, size
 from ncclrun.model.endevents import Ended
 from ncclrun.model.events import (
     CodeSent,
@@ -28,7 +28,7 @@ from ncclrun.model.events import (
 )
 from ncclrun.model.netevents import NcclSays, Pinged, Probed, Resolved, Written
 from ncclrun.model.stallevents import Stalled
-from ncclrun.model.words import listed
+from ncclrun.model.words import bare, listed
 
 
 class Progress:
@@ -254,8 +254,11 @@ class Progress:
             since = clock_time(event.since)
             if event.reason.startswith(REBOOTED):
                 return [Note("warning", f"{event.node}: {event.reason}; nothing of the run lives there any more")]
-            text = f"{event.node} does not answer since {since} ({event.reason}); what runs there may go on"
-            return [Note("warning", text)]
+            text = f"{event.node} is given up: {event.reason}"
+            if before != "unknown":
+                why = "" if event.reason == "unreachable" else f" ({event.reason})"
+                text = f"{event.node} does not answer since {since}{why}"
+            return [Note("warning", f"{text}; what runs there may go on")]
         if event.state == "running" and before == "unknown":
             return [Note("good", f"{event.node} answers again")]
         if event.state == "running" and self._phase == "starting" and self._done(event.node):
@@ -272,11 +275,15 @@ class Progress:
             self._nodes = list(event.nodes)
         self._grace = event.grace
         self._enter("stopping", [node for node in event.nodes if self._states.get(node) != "ended"])
-        everywhere = len(event.nodes) == len(self._nodes) > 1
-        where = "all nodes" if everywhere else listed(event.nodes)
-        if event.how == "kill":
-            return [Note("warning", f"{event.reason}: killing {where}")]
-        return [Note("warning", f"{event.reason}: stopping {where} (SIGTERM now, SIGKILL after {event.grace:.0f} s)")]
+        heard = [node for node in event.nodes if self._states.get(node) != "unknown"]
+        away = [node for node in event.nodes if node not in heard]
+        where = "all nodes" if len(heard) == len(self._nodes) > 1 else listed(heard)
+        how = "" if event.how == "kill" else f" (SIGTERM now, SIGKILL after {event.grace:.0f} s)"
+        what = [f"{where}{how}"] if heard else []
+        if away:
+            what.append(f"{listed(away)} as soon as {'it answers' if len(away) == 1 else 'they answer'}")
+        verb = "killing" if event.how == "kill" else "stopping"
+        return [Note("warning", f"{event.reason}: {verb} {', '.join(what)}")]
 
     def _warning(self, event: Warn) -> list[Note]:
         return problem("warning", about(event.node, event.told) if event.node else event.told, event.fix)

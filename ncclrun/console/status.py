@@ -76,7 +76,7 @@ def status_text(rows: Sequence[RunOnNode], now: float, width: int | None) -> str
                 row.run_id or "?" if first else "",
                 row.node,
                 _state(row),
-                "" if row.since is None else ago(now - row.since),
+                _since(row, now),
                 _ranks(row),
                 _gpus(row),
                 _last(row, width),
@@ -92,6 +92,12 @@ def _state(row: RunOnNode) -> str:
     if row.state == "ended":
         return row.reason
     return "UNKNOWN" if row.state == "unknown" else row.state
+
+
+def _since(row: RunOnNode, now: float) -> str:
+    if row.since is None:
+        return "no answer now" if row.state == "unknown" else ""
+    return ago(now - row.since)
 
 
 def _ranks(row: RunOnNode) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
-from ncclrun.model.words import listed
+from ncclrun.model.words import bare, listed
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -91,14 +91,6 @@ def _escape(match: re.Match[str]) -> str:
 def about(node: str, message: str, host: str = "") -> str:
     """The message with the node (and its host) that it is about in front, once."""
     return f"{place(node, host)}: {bare(message, node, host)}"
-
-
-def bare(message: str, *names: str) -> str:
-    """The message without the node's or the host's name in front, however often it stands there."""
-    heads = tuple(f"{name}: " for name in names if name)
-    while message.startswith(heads):
-        message = message.partition(": ")[2]
-    return message
 
 
 def place(node: str, host: str) -> str:

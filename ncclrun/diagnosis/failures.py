@@ -17,6 +17,8 @@ from ncclrun.model.outcome import NodeEnd
 
 _SAID = re.compile(r"(?:rank (?P<rank>\d+)|torchrun) failed \((?P<what>exit code|signal) (?P<number>\d+)\)")
 """As node/supervisor.py tells the other nodes of a failure."""
+_TERMINATED = re.compile(r"SignalException: .*got signal: (?P<number>\d+)")
+"""torchrun's last words when somebody ends it by a signal that it can still act upon: it stops its workers first."""
 
 
 class Belief(IntEnum):
@@ -79,11 +81,11 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
     launcher = _launcher_failure(end, end.record, workers)
     if launcher is not None:
         # What the launcher takes down with it is no cause.
-        sent = (SIGTERM, SIGKILL)
-        workers = [replace(w, belief=max(w.belief, Belief.CONSEQUENCE)) if w.signal in sent else w for w in workers]
+        taken = [w for w in workers if w.signal in (SIGTERM, SIGKILL) or launcher.signal not in (None, SIGKILL)]
+        workers = [replace(w, belief=max(w.belief, Belief.CONSEQUENCE)) if w in taken else w for w in workers]
         workers.append(launcher)
     if end.record.get("reason") == "lost":
-        message = "the supervisor died without writing how the run ended"
+        message = str(end.record.get("detail") or "the supervisor died without writing how the run ended")
         at = _time(end, end.record.get("ended_at"))
         workers.append(_whole_node(end, Belief.LOST, at, "supervisor lost", message))
     elif not workers and end.record.get("reason") == "failed":
@@ -247,13 +249,17 @@ def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Fai
     One that had been asked to end, or that had little time left after a worker's failure, died of that.
     """
     launcher = record.get("launcher")
-    if not isinstance(launcher, Mapping) or launcher.get("stopped"):
+    if not isinstance(launcher, Mapping):
         return None
     code, signal = launcher.get("code"), launcher.get("signal")
-    if signal is None and code in (None, 0):
-        return None
     tail = record.get("launcher_tail") or ""
     exceptions = exceptions_in(tail)
+    terminated = _TERMINATED.search(exceptions[-1]) if exceptions else None
+    if terminated is not None and launcher.get("terminated") is False:
+        # Its workers are gone before it is, and it may have had no time left after them.
+        code, signal, exceptions = None, int(terminated["number"]), ()
+    elif launcher.get("stopped") or (signal is None and code in (None, 0)):
+        return None
     reports = any("ChildFailedError" in line for line in exceptions) or bool(parse_torchrun_report(tail))
     broke = signal is not None or (bool(exceptions) and not reports)
     if workers and not broke:
@@ -267,6 +273,7 @@ def _launcher_failure(end: NodeEnd, record: Mapping[str, Any], workers: list[Fai
         rank=None,
         how=f"torchrun: {how}",
         exit_code=exit_code,
+        signal=signal,
         exceptions=() if reports else exceptions,
         tail=last_lines(tail),
     )

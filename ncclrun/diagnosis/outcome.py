@@ -28,6 +28,8 @@ _HINTS = {
     "SIGBUS": "Often a full /dev/shm: look at `df -h /dev/shm` on that host.",
     "FileNotFoundError": _TRAVELS,
     "ModuleNotFoundError": _TRAVELS,
+    "the data link is cut": "`ncclrun ping` with the cluster file shows who reaches whom on the run's network.",
+    "SIGTERM": "ncclrun did not send it: a person did, or the host as it went down or was preempted.",
     "SIGKILL": "ncclrun did not send it: the kernel's out-of-memory killer or a person did; see `dmesg` there.",
 }
 _NAMED = 3

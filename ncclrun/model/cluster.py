@@ -96,13 +96,13 @@ class Launch(Section):
     """Python that runs the training: a path on the node, or a name looked up in PATH there."""
     workdir: Workdir | None = None
     """Working directory that the node already has; without it the script's directory is sent."""
-    rendezvous: Literal["static", "c10d"] = "static"
+    rendezvous: Literal["auto", "static", "c10d"] = "auto"
     """torchrun's rendezvous. `static`: ranks in the order of the nodes. `c10d`: torchrun's elastic one, where a worker
-    that fails is restarted with all others (`max_restarts`), and ranks are in the order of the nodes' addresses."""
+    that fails is restarted with all others (`max_restarts`), and ranks are in the order of the nodes' addresses.
+    `auto` is `c10d` with `max_restarts`, else `static`."""
     max_restarts: Annotated[int, Field(ge=0)] = 0
-    """torchrun's own restarts of a node's workers (`--max-restarts`). With `rendezvous: static` the other nodes are not
-    told of one, so it is of use where the workers do not talk to each other, or find each other again by themselves;
-    with `c10d` all nodes restart theirs."""
+    """torchrun's own restarts of the workers of all nodes (`--max-restarts`). With `rendezvous: static` the other nodes
+    are not told of one, so that is of use only where the workers do not talk to each other."""
     checkpoint_dir: Workdir | None = None
     """Directory on the nodes that the script finds as NCCLRUN_CHECKPOINT_DIR; made where it is missing."""
     grace: Seconds = 30
@@ -146,7 +146,7 @@ class NodeEntry(Section):
     master_port: Port | Auto | None = None
     python: Line | None = None
     workdir: Workdir | None = None
-    rendezvous: Literal["static", "c10d"] | None = None
+    rendezvous: Literal["auto", "static", "c10d"] | None = None
     max_restarts: Annotated[int, Field(ge=0)] | None = None
     checkpoint_dir: Workdir | None = None
     grace: Seconds | None = None

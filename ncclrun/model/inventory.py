@@ -89,6 +89,8 @@ class RunThere:
     gpus: tuple[HeldGpu, ...] | None = None
     size: int | None = None
     about: About = field(default_factory=About)
+    heard: dict[int, float | None] = field(default_factory=dict)
+    """Other nodes of the run, by node_rank: when its supervisor heard theirs last; None: that one has said its end."""
 
     @property
     def going(self) -> bool:

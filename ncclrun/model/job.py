@@ -74,3 +74,13 @@ class JobSpec:
     """With the c10d rendezvous: torchrun begins with so many nodes when others do not come."""
     attempt: Attempt | None = None
     """None: nobody asked for retries, and this is the only one."""
+
+    @property
+    def title(self) -> str:
+        """What people call the job: the program, and for a command of two words that runs a script, the script too.
+
+        No other argument: those may be long, or secret.
+        """
+        script = next(iter(self.args), "")
+        shown = self.kind == "command" and script.endswith((".py", ".sh", ".pl", ".lua")) and "=" not in script
+        return f"{self.program} {script}" if shown else self.program

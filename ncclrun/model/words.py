@@ -19,3 +19,11 @@ def lasting(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def bare(message: str, *names: str) -> str:
+    """The message without the node's or the host's name in front, however often it stands there."""
+    heads = tuple(f"{name}: " for name in names if name)
+    while message.startswith(heads):
+        message = message.partition(": ")[2]
+    return message

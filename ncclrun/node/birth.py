@@ -1,4 +1,4 @@
-"""How a supervisor comes into the world: forked off twice, in a session of its own, with nothing of the channel."""
+"""How a supervisor comes into the world: in a session of its own, with nothing of the channel, below its warden."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 import traceback
 from typing import Any, NamedTuple
 
-from . import rundir, spawn, tasks
+from . import rundir, spawn, tasks, warden
 from .refusal import Refusal
 from .supervisor import Supervisor, Terms
 
@@ -23,7 +23,7 @@ class Held(NamedTuple):
 
 
 def _supervise(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, held: Held, tell: int) -> None:
-    """The grandchild's life; says on ``tell`` that everything runs, or why not, as one line of JSON."""
+    """The supervisor's life; says on ``tell`` that everything runs, or why not, as one line of JSON."""
 
     def say(answer: dict[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError):  # the channel broke meanwhile: the run goes on
@@ -57,13 +57,13 @@ def launch(
     terms: Terms,
     held: Held = Held(),  # noqa: B008  # it is frozen
 ) -> int:
-    """Forks twice; returns a descriptor on which the supervisor says how the start went."""
+    """Forks warden and supervisor off; returns a descriptor on which the supervisor says how the start went."""
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setsid()
         if os.fork() == 0:
-            _detached(run, programs, terms, held, told)
+            warden.guard(run, lambda: _detached(run, programs, terms, held, told))
         os._exit(0)
     os.close(told)
     os.waitpid(pid, 0)
@@ -74,10 +74,7 @@ def _detached(run: rundir.RunDir, programs: list[spawn.Program], terms: Terms, h
     """Never returns."""
     status = 70
     try:
-        os.umask(0o077)
-        os.chdir("/")
-        complaints = os.open(run.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        os.dup2(complaints, 2)
+        run.complain_on_stderr()
         port = frozenset() if held.port is None else frozenset([held.port.fileno()])
         tasks.detach(held.locks | port | {told})
         _supervise(run, programs, terms, held, told)

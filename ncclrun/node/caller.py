@@ -134,12 +134,13 @@ class Caller(Lifeline):
         elif self._line is not None and self._line.agreed:
             self._line.flush()
 
-    def leave(self, mine: Account, now: float, controller_heard: float) -> bool:
+    def leave(self, mine: Account, now: float, controller_heard: float, *, released: bool = False) -> bool:
         """Says that we have ended until node 0 has heard it, for some seconds; others may go on for hours."""
         if self._left_at is None:
             self._left_at = now
         self._talk(mine, now)
-        return self._acknowledged or self._gone or self._released or now - self._left_at > LINGER_SECONDS
+        heard = self._acknowledged or self._gone or self._released
+        return heard or released or now - self._left_at > LINGER_SECONDS
 
     def peers(self, now: float) -> dict[int, float | None]:
         """Node 0 alone, once it was heard and while it is not gone."""

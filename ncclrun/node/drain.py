@@ -35,12 +35,24 @@ class Stream:
         self.lost = 0
         self.tail = b""
         self._keep = keep
-        self._log = os.open(logs / f"{name}.log", FLAGS, 0o600)
-        self._index = os.open(logs / f"{name}.idx", FLAGS, 0o600)
+        self._log, self._index = self._open(logs)
         self._offset = os.fstat(self._log).st_size
         self._indexed = -INDEX_SECONDS
         os.set_blocking(fd, False)
         widen(fd)
+
+    def _open(self, logs: Path) -> tuple[int, int]:
+        log, index = (os.open(logs / f"{self.name}.{kind}", FLAGS, 0o600) for kind in ("log", "idx"))
+        return log, index
+
+    def reopen(self, logs: Path) -> None:
+        """Goes on at the same offset in a new log, where the old one was removed: that is lost here. Raises OSError."""
+        old = self._log, self._index
+        self._log, self._index = self._open(logs)
+        for fd in old:
+            os.close(fd)
+        self.lost += self._offset - os.fstat(self._log).st_size
+        os.ftruncate(self._log, self._offset)  # a hole, so that the size still says where the stream is
 
     def take(self) -> int:
         """Moves what waits in the pipe, at most 1 MiB; returns how many bytes, -1 when the last writer has gone."""

@@ -25,15 +25,26 @@ class Log:
     def __init__(self, logs: Path, stream: str, offset: int) -> None:
         self.stream = stream
         self.offset = offset
-        self._file = os.open(logs / f"{stream}.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._path = logs / f"{stream}.log"
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self._index: int | None = os.open(logs / f"{stream}.idx", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            index = self._path.with_suffix(".idx")
+            self._index: int | None = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             self._index = None
 
     def next(self, most: int) -> bytes:
         """Up to ``most`` bytes that were not read yet."""
         data = os.pread(self._file, most, self.offset)
+        if not data and self._is_replaced():
+            data = os.pread(self._file, most, self.offset)  # what came before it was
+            if len(data) < most:
+                self.close()
+                self._open()
+                data += os.pread(self._file, most - len(data), self.offset + len(data))
         self.offset += len(data)
         return data
 
@@ -51,6 +62,13 @@ class Log:
             else:
                 high = middle
         return found
+
+    def _is_replaced(self) -> bool:
+        """Whether somebody has removed the log, and its supervisor goes on in a new one."""
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
 
     def size(self) -> int:
         """Bytes of the stream so far."""
@@ -105,7 +123,8 @@ class Follow:
         self._state: dict[str, Any] | None = None
         self._look_at = 0.0
         self._peers: dict[str, float | None] | None = None
-        self._peers_told: dict[str, float | None] | None = None
+        self._halted = False
+        self._lifeline_told: tuple[dict[str, float | None] | None, bool] = (None, False)
         self._began = time.monotonic()
         self._who = {"run_id": run.run_id, "node_rank": run.node_rank}
         self._open(tail)
@@ -127,10 +146,11 @@ class Follow:
         """Sends what is new, as far as the channel has room; True when it stopped for want of room."""
         record = self.run.end()  # before the logs: what it ends was written by then
         state = self.run.state()
-        if state is not None and (state != self._state or self._peers != self._peers_told):
-            self._state, self._peers_told = state, self._peers
+        lifeline = (self._peers, self._halted)
+        if state is not None and (state != self._state or lifeline != self._lifeline_told):
+            self._state, self._lifeline_told = state, lifeline
             told = {name: state.get(name) for name in ("state", "time", "reason", "origin", "first_rank")}
-            channel.send({"ev": "state", **told, "peers": self._peers, **self._who})
+            channel.send({"ev": "state", **told, "peers": self._peers, "halted": self._halted, **self._who})
         self._open()
         if not self._send_logs(channel):
             return True
@@ -167,10 +187,14 @@ class Follow:
             return
         self._look_at = now + LOOK_SECONDS
         self._peers = self.run.peers()
-        # One that has just been forked has not said anything yet.
-        young = self.run.state() is None and now - self._began < BIRTH_SECONDS
+        if self.run.state() is not None:
+            self._began = now
+        # One that has just been forked has not said anything yet, nor one whose directory was removed.
+        young = now - self._began < BIRTH_SECONDS and self.run.state() is None
         # In this order: it writes the record before it goes.
-        self.orphaned = not young and self.run.supervisor() is None and self.run.end() is None
+        owner = self.run.supervisor()
+        self._halted = owner is not None and owner.state in "Tt"
+        self.orphaned = not young and owner is None and not self.run.lives() and self.run.end() is None
 
     def tell_alive(self) -> None:
         """Tells the supervisor that a controller follows the run, if it is one that wants to know."""

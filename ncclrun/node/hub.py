@@ -47,6 +47,7 @@ class Hub(Lifeline):
         # Callers, proven or not: the node_rank that they claim (-1: nothing said yet), and since when they are here.
         self._callers: dict[Line, tuple[int, float]] = {}
         self._beat = Beat()
+        self._mine = Account("running", False, "")
         self._now = 0.0
         self._left_at: float | None = None
         self._order: Stop | None = None
@@ -124,6 +125,8 @@ class Hub(Lifeline):
             peer.line = line
             self._beat.at_once()
         if peer.ended:
+            # Whose first words these are has no proof yet that who closes the line is a supervisor, which has heard it.
+            line.say(self._mine.as_json())
             self._forget(line)
             line.close()
 
@@ -140,6 +143,7 @@ class Hub(Lifeline):
         return None if mine.stop is not None else self._judge(controller_heard)
 
     def _tell(self, mine: Account) -> None:
+        self._mine = mine
         due = self._beat.due(mine, self._now)
         for peer in self._peers.values():
             if peer.line is not None:
@@ -157,7 +161,7 @@ class Hub(Lifeline):
                 return silent(node_rank, silence)
         return None
 
-    def leave(self, mine: Account, now: float, controller_heard: float) -> bool:
+    def leave(self, mine: Account, now: float, controller_heard: float, *, released: bool = False) -> bool:
         """Node 0 may be through long before the others: it stays for them as long as they run.
 
         Those that were told to stop need nobody any more once they have heard it.
@@ -171,7 +175,7 @@ class Hub(Lifeline):
             self._now = now
             self._tell(mine._replace(state="stopping", stop=self._order))
         told = self._order is not None and now - self._left_at > LINGER_SECONDS
-        if not told and not all(peer.over(now, self._lease) for peer in self._peers.values()):
+        if not (told or released) and not all(peer.over(now, self._lease) for peer in self._peers.values()):
             return False
         for line in list(self._callers):
             if line.proven:

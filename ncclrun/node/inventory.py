@@ -69,7 +69,8 @@ def phase(part: rundir.RunDir) -> dict[str, Any]:
         times.update(started_at=end.get("started_at"), ended_at=end["ended_at"])
         return {"state": "ended", "since": end["ended_at"], "reason": end["reason"], **times}
     if state is None:
-        return {"state": "prepared", "since": facts["prepared_at"], "reason": "", **times}
+        begun = "starting" if part.lives() else "prepared"
+        return {"state": begun, "since": facts["prepared_at"], "reason": "", **times}
     owner = part.supervisor()
     if owner is not None:
         times["started_at"] = processes.started_at(owner)
@@ -177,6 +178,7 @@ def _entry(part: rundir.RunDir, alive: dict[str, list[Living]], deadline: float)
         "alive": len(members),
         "ranks_alive": len({one.local_rank for one in members} - {""}),
         "last": _last(part),
+        "heard": part.heard(),
         "gpus": None,
         "size": size_of(part.path, deadline),
     }

@@ -31,9 +31,10 @@ class Kin:
         self._keep_peers(self.line, now)
         return order
 
-    def leave(self, mine: lifeline.Account) -> bool:
-        """To be called after the end, until it is True: no other supervisor needs this one."""
-        if self.line is None or self.line.leave(mine, self._clock.tick(), self._controller_heard):
+    def leave(self, mine: lifeline.Account, *, released: bool) -> bool:
+        """To be called after the end, until it is True: no other supervisor needs this one (see Lifeline)."""
+        now = self._clock.tick()
+        if self.line is None or self.line.leave(mine, now, self._controller_heard, released=released):
             return True
         self._keep_peers(self.line, self._clock.now)
         return False
@@ -41,6 +42,8 @@ class Kin:
     def _keep_peers(self, line: lifeline.Lifeline, now: float) -> None:
         peers = line.peers(now)
         if peers is not None and (now >= self._peers_at or peers.keys() != self._peers):
-            self._peers_at, self._peers = now + lifeline.PEERS_SECONDS, set(peers)
+            silent = any(seconds is not None and seconds > lifeline.SILENT_SECONDS for seconds in peers.values())
+            pause = lifeline.BEAT_SECONDS if silent else lifeline.PEERS_SECONDS
+            self._peers_at, self._peers = now + pause, set(peers)
             with contextlib.suppress(OSError):  # a full disk: the next ones may fit
                 self._run.write_peers(peers)

@@ -70,5 +70,6 @@ def clear(part: rundir.RunDir) -> list[dict[str, object]]:
     """Ends what lives of a part whose supervisor is dead; returns what survives. Refuses with `supervised`."""
     if part.supervisor() is not None:
         raise Refusal("supervised", f"run {part.run_id} is alive there", f"ncclrun stop {part.run_id}")
-    lost.settle(part)
-    return processes.describe(processes.members(str(part.run()["cookie"]).__eq__))
+    facts = part.run()
+    lost.settle(part, facts)
+    return processes.describe(processes.members(str(facts["cookie"]).__eq__))

@@ -13,7 +13,9 @@ REDIAL_SECONDS = 1.0
 DROP_SECONDS = 10.0
 # After its own end a node waits this long for node 0 to have heard of it, and node 0 for those that it told to stop.
 LINGER_SECONDS = 5.0
+# How often a supervisor says whom it hears: each second (BEAT_SECONDS) while somebody misses two beats.
 PEERS_SECONDS = 3.0
+SILENT_SECONDS = 2.0
 LONGEST_REASON = 1000
 
 
@@ -46,7 +48,10 @@ class Stop(NamedTuple):
 
 
 class Account(NamedTuple):
-    """All that a supervisor says of itself: running, stopping or ended, and why. ``stop`` is node 0's order to all."""
+    """All that a supervisor says of itself: running, stopping or ended, and why.
+
+    ``stop`` is what it was asked; from node 0 it is the order to all.
+    """
 
     state: str
     failed: bool
@@ -102,6 +107,8 @@ def verdict(origin: int, said: Account | None) -> Stop | None:
     """What another node's own account means for this one: whoever does not go on ends the run for all."""
     if said is None or said.state == "running" or (said.state == "ended" and not said.failed and not said.reason):
         return None
+    if said.stop is not None and not said.failed:  # it was asked to: by a controller, or because of another node
+        return Stop("term", None, said.reason, said.stop.origin, said.stop.lost)
     return Stop("term", None, said.reason or "it ended", origin)
 
 
@@ -134,8 +141,11 @@ class Lifeline:
         """
         raise NotImplementedError
 
-    def leave(self, mine: Account, now: float, controller_heard: float) -> bool:
-        """To be called instead of `turn` after the end, until it is True: nobody needs us any more."""
+    def leave(self, mine: Account, now: float, controller_heard: float, *, released: bool = False) -> bool:
+        """To be called instead of `turn` after the end, until it is True: nobody needs us any more.
+
+        ``released``: a controller knows how all have ended, so that nobody needs to hear it from us.
+        """
         raise NotImplementedError
 
     def peers(self, now: float) -> dict[int, float | None] | None:

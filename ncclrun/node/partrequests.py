@@ -1,4 +1,4 @@
-"""What is asked of one part of a run: prepare, discard, claim, start, follow, stop, sweep, stacks."""
+"""What is asked of one part of a run: prepare, discard, claim, start, follow, stop, release, sweep, stacks."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ Reply = Callable[["dict[str, Any]"], None]
 PREPARE_SECONDS = 600.0
 SLOW_SECONDS = 30.0
 STACKS_SECONDS = 120.0
+# One that is not released leaves by itself within seconds (lifeline.LINGER_SECONDS), but for node 0's while others run.
+RELEASE_SECONDS = 10.0
+GONE_SECONDS = 0.01
+LONGEST_REASON = 300
+"""Characters: as JSON of one order it is written to the FIFO at once, whatever they are (PIPE_BUF is 4096)."""
 
 
 def name_of(run_id: str, node_rank: int) -> str:
@@ -140,7 +145,7 @@ def _discard(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     reply({"ok": True})
 
 
-# --- claim, start, follow, stop, sweep
+# --- claim, start, follow, stop, release, sweep
 
 
 def _superseded(run: rundir.RunDir, epoch: int, claim: dict[str, Any]) -> Refusal:
@@ -244,12 +249,34 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     if owner is not None:
         # Somebody's SIGSTOP, also one that is only on its way: it would hear nothing.
         processes.send(owner, signal.SIGCONT)
-    order = {"how": how, "grace": grace, "reason": str(request.get("reason") or "")}
+    lost = request.get("lost")
+    if lost is not None and not isinstance(lost, int):
+        raise Refusal("bad_request", f"lost must be a node_rank or null, not {lost!r}")
+    reason = str(request.get("reason") or "")[:LONGEST_REASON]
+    order = {"how": how, "grace": grace, "reason": reason, "lost": lost}
     # Also to one whose run has ended here: on node 0 it stays for the others.
-    asked = owner is not None and run.order(order)
+    asked = run.order(order)
     if lives and not asked:
         server.settle(run)
     reply({"ok": True, "asked": asked})
+
+
+def _release(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
+    run = _own(server, request)
+    if run.end() is None:
+        raise Refusal("running", f"run {run.run_id} has not ended there", "stop it")
+    keepers = run.keepers()
+    processes.send_all(keepers, signal.SIGCONT)
+    if keepers:
+        run.order({"release": True})
+
+    def gone() -> dict[str, Any]:
+        until = time.monotonic() + RELEASE_SECONDS
+        while any(map(processes.lives, keepers)) and time.monotonic() < until:
+            time.sleep(GONE_SECONDS)
+        return {"gone": not any(map(processes.lives, keepers))}
+
+    server.tasks.spawn(gone, reply, RELEASE_SECONDS + SLOW_SECONDS)
 
 
 def _sweep(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
@@ -275,6 +302,7 @@ HANDLERS: dict[str, Callable[[Server, dict[str, Any], bytes, Reply], None]] = {
     "start": _start,
     "follow": _follow,
     "stop": _stop,
+    "release": _release,
     "sweep": _sweep,
     "stacks": _stacks,
 }

@@ -40,6 +40,12 @@ def look(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), fields[0].decode("ascii"), int(fields[19]), int(fields[49]))
 
 
+def lives(process: Process) -> bool:
+    """Whether this very process has not ended."""
+    now = look(process.pid)
+    return now is not None and now.start == process.start and not now.ended
+
+
 def every() -> dict[int, Process]:
     """All processes that can be seen from here."""
     found = (look(int(entry.name)) for entry in list(PROC.iterdir()) if entry.name.isdigit())

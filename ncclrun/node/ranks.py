@@ -48,9 +48,14 @@ class Rank:
             "tail": tail.decode("utf-8", "replace"),
         }
 
-    def as_launcher(self) -> dict[str, Any]:
-        """The end record's entry of a launcher."""
-        return {"pid": self.process.pid, **outcome(self.status), "stopped": self.stopped}
+    def as_launcher(self, terminated: bool) -> dict[str, Any]:
+        """The end record's entry of a launcher; ``terminated``: it got a SIGTERM from us."""
+        return {
+            "pid": self.process.pid,
+            **outcome(self.status),
+            "stopped": self.stopped,
+            "terminated": terminated,
+        }
 
     def _error(self) -> str | None:
         """What torch wrote about an exception, None where it wrote nothing."""

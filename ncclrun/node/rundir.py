@@ -10,11 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Iterator
 
-from . import machine, processes
+from . import endrecord, machine, processes
 from .refusal import Refusal
 
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 STREAM = re.compile(r"(?:[0-9]{1,5}|launcher)\.(?:out|err)\Z")
+CLAIM = re.compile(r"[0-9]{1,9}\Z")
 # Room for the end record on a full disk: its fixed part, and what a worker may add (tail of stderr, error file).
 RESERVE_BASE = 128 << 10
 RESERVE_WORKER = 16 << 10
@@ -89,14 +90,15 @@ class RunDir:
         return int(self.path.name.split("-", 1)[0])
 
     def _json(self, name: str) -> dict[str, Any] | None:
+        """None where it is not there, and where somebody, or a disk, has damaged it."""
         try:
-            value = json.loads((self.path / name).read_text("ascii"))
-        except FileNotFoundError:
+            value = json.loads((self.path / name).read_bytes())
+        except (FileNotFoundError, ValueError):
             return None
         return value if isinstance(value, dict) else None
 
     def run(self) -> dict[str, Any]:
-        """run.json; FileNotFoundError when the directory is gone."""
+        """run.json; FileNotFoundError when it is gone, or damaged."""
         value = self._json("run.json")
         if value is None:
             raise FileNotFoundError(str(self.path / "run.json"))
@@ -107,8 +109,13 @@ class RunDir:
         return self._json("state.json")
 
     def end(self) -> dict[str, Any] | None:
-        """exit.json, None before the end."""
-        return self._json("exit.json")
+        """exit.json, None before the end; a damaged one says nothing but that."""
+        path, value = self.path / "exit.json", self._json("exit.json")
+        if value is None and path.exists():
+            at = path.stat().st_mtime
+            said = endrecord.record(reason="lost", detail=f"{path} is damaged", started_at=at, ranks=[], survivors=[])
+            return {**said, "ended_at": at}
+        return value
 
     def write_state(self, value: dict[str, Any]) -> None:
         """Replaces state.json."""
@@ -165,6 +172,28 @@ class RunDir:
         """peers.json: seconds of silence by node_rank; None on nodes that don't know."""
         return self._json("peers.json")
 
+    def heard(self) -> dict[str, float | None]:
+        """When each other supervisor that this one knows of was heard last, by our clock; None: it has said its end."""
+        peers = self.peers()
+        if peers is None:
+            return {}
+        written = (self.path / "peers.json").stat().st_mtime
+        return {rank: None if silent is None else written - silent for rank, silent in peers.items()}
+
+    def complain_on_stderr(self) -> None:
+        """From now on what this process writes to stderr is kept in supervisor.log. Raises OSError."""
+        fd = os.open(self.complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.dup2(fd, 2)
+        os.close(fd)
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Makes a part that somebody has removed under its run again (``facts``: its run.json). Raises OSError."""
+        for path in (self.logs, self.pipes, self.path / "torch"):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.path / "exit.part").exists():
+            self.reserve(int(facts["nproc"]))
+        write_whole(self.path / "run.json", facts)
+
     # --- who may start it, and who gives orders
 
     def take(self) -> bool:
@@ -175,14 +204,15 @@ class RunDir:
             return False
         return True
 
-    def order(self, order: dict[str, Any]) -> bool:
-        """Gives the supervisor an order; False when none reads, or one that reads nothing any more."""
+    def order(self, order: dict[str, Any] | None) -> bool:
+        """Gives the supervisor an order, if any; False when none reads, or one that reads nothing any more."""
         try:
             fd = os.open(self.control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return False  # ENXIO: it has just gone
         try:
-            os.write(fd, json.dumps(order).encode("ascii") + b"\n")
+            if order is not None:
+                os.write(fd, json.dumps(order).encode("ascii") + b"\n")
         except OSError:
             return False
         finally:
@@ -193,7 +223,7 @@ class RunDir:
         """The highest epoch that was claimed, and by whom: {by, host, since}; (0, {}) where nobody did."""
         directory = self.path / "claims"
         entries = directory.iterdir() if directory.is_dir() else ()
-        epoch = max((int(entry.name) for entry in entries if entry.name.isdigit()), default=0)
+        epoch = max((int(entry.name) for entry in entries if CLAIM.match(entry.name)), default=0)
         return epoch, (self._json(f"claims/{epoch}") or {}) if epoch else {}
 
     def claim(self, epoch: int | None, who: dict[str, Any]) -> int | None:
@@ -230,6 +260,19 @@ class RunDir:
         if process is None or process.ended or process.start != state["supervisor"]["start"]:
             return None
         return process
+
+    def keepers(self) -> list[processes.Process]:
+        """The living supervisor, and its warden: the parent that is of its session; where that is dead, init is not."""
+        owner = self.supervisor()
+        above = None if owner is None else processes.look(owner.ppid)
+        with contextlib.suppress(ProcessLookupError):  # they go at this moment
+            if owner is not None and above is not None and os.getsid(above.pid) == os.getsid(owner.pid):
+                return [owner, above]
+        return [] if owner is None else [owner]
+
+    def lives(self) -> bool:
+        """Whether it has a supervisor; where no state tells of one, whether anybody reads the orders."""
+        return self.order(None) if self.state() is None else self.supervisor() is not None
 
     def streams(self) -> list[str]:
         """Names of the streams that have a log, workers first, in order of local rank."""

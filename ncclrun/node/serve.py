@@ -137,7 +137,7 @@ class Server:
                 # Once is enough: a disk that refuses the record will refuse it again.
                 self.settling.add(name)
 
-        self.tasks.spawn(lambda: lost.settle(run), done, partrequests.SLOW_SECONDS)
+        self.tasks.spawn(lambda: lost.settle(run, run.run()), done, partrequests.SLOW_SECONDS)
 
     def _pump(self, now: float) -> None:
         """Feeds the followers every 50 or 200 ms, and as fast as the controller reads while they are behind."""

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from . import machine
+from . import machine, rundir
 from .refusal import Refusal
 
 FALLBACKS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108  # checked for owner, mode and links by _owned
@@ -44,9 +44,17 @@ def _owned(path: Path) -> None:
         os.close(fd)
 
 
-def _writable(path: Path) -> None:
-    with tempfile.TemporaryFile(dir=str(path)):
-        pass
+def _usable(path: Path) -> None:
+    """That files can be made there, or that runs of ours are there. Raises OSError.
+
+    A disk that fills up, or turns read-only, under a run is still where that run is found.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=str(path)):
+            pass
+    except OSError:
+        if not any(part.control.exists() for part in rundir.every(path)):
+            raise
 
 
 def _usual() -> Path | None:
@@ -67,7 +75,7 @@ def find() -> StateDir:
         try:
             usual.mkdir(mode=0o700, parents=True, exist_ok=True)
             _owned(usual / "ncclrun")
-            _writable(usual / "ncclrun")
+            _usable(usual / "ncclrun")
             return StateDir(usual / "ncclrun", "")
         except OSError as error:
             reasons.append(f"{usual}: {error.strerror or error}")
@@ -76,7 +84,7 @@ def find() -> StateDir:
         try:
             _owned(private)
             _owned(private / "ncclrun")
-            _writable(private / "ncclrun")
+            _usable(private / "ncclrun")
             return StateDir(private / "ncclrun", f"runs are kept in {private} ({'; '.join(reasons)})")
         except OSError as error:
             reasons.append(f"{private}: {error.strerror or error}")

@@ -32,6 +32,8 @@ class Ending:
         self._killing_until = 0.0
         self.deadline = float("inf")
         self.stage = "running"
+        self.terminated = False
+        """Whether what was started got a SIGTERM from us: without it, one that it speaks of was somebody else's."""
         self.survivors: list[processes.Process] = []
 
     def members(self) -> list[processes.Process]:
@@ -53,6 +55,7 @@ class Ending:
         self.deadline = min(self.deadline, time.monotonic() + grace)
         if self.stage == "running":
             self.stage = "terminating"
+            self.terminated = True
             processes.send_all((p for p in self.members() if p.state in "Tt"), signal.SIGCONT)
             processes.send_all(self._started(), signal.SIGTERM)
 

@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
 from typing import Any, NamedTuple
 
@@ -75,6 +76,7 @@ class Supervisor:
         self._failed = False
         self._why = ""
         self._over = False
+        self._released = False
         self._detail = ""
         self._first_rank: int | None = None
         self._started_at = time.time()
@@ -98,8 +100,7 @@ class Supervisor:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self._asked("term", self._terms.grace, "the supervisor got SIGTERM"))
         self._selector.register(woken, selectors.EVENT_READ, lambda: _empty(woken))
-        self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
+        self._listen_for_orders()
         if self._facts["launcher"] == "torchrun":
             self._watch = ranks.Watch(self._selector, self._run.pipes / "ranks", lambda: self._ending.stopping)
             for rank in range(self._facts["nproc"]):
@@ -113,6 +114,24 @@ class Supervisor:
         elif terms is not None and port is not None:
             self._kin.line = hub.Hub(self._selector, port, self._facts["token"], terms)
         self._say(states.STARTING)
+
+    def _listen_for_orders(self) -> None:
+        self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
+
+    def _restore(self) -> None:
+        """Where somebody has removed the run's directory it is made again, else at the next turn; the run goes on."""
+        with contextlib.suppress(OSError):
+            if self._run.control.exists():
+                return
+            self._run.restore(self._facts)
+            for stream in self._streams.values():
+                stream.reopen(self._run.logs)
+            self._say(self._state, self._why)
+            if self._run.take():  # last: that it is there says that all is
+                self._selector.unregister(self._control)
+                os.close(self._control)
+                self._listen_for_orders()
 
     def start(self) -> None:
         """Starts every program; refuses with `exec_failed`, what runs by then is stopped by the loop."""
@@ -236,13 +255,21 @@ class Supervisor:
             self._orders += os.read(self._control, 1 << 16)
         *lines, self._orders = self._orders.split(b"\n")
         for line in lines:
-            order = json.loads(line.decode("utf-8"))
+            try:
+                order = json.loads(line)
+            except ValueError:
+                order = None
+            if not isinstance(order, dict):
+                sys.stderr.write(f"not an order, and left alone: {line[:200]!r}\n")
+                continue
             self._kin.hear_controller()
             if "how" in order:
-                self._asked(order["how"], float(order["grace"]), order.get("reason") or "a stop was asked for")
+                why, cut_off = order.get("reason") or "a stop was asked for", order.get("lost")
+                self._asked(order["how"], float(order["grace"]), why, cut_off, lost=cut_off is not None)
+            self._released = self._released or "release" in order
 
     def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
-        """``origin``: the node that ``why`` speaks of, None: a controller asks."""
+        """``origin``: the node that ``why`` speaks of, None: a controller asks. ``lost``: it is not heard any more."""
         if self._stop is None:
             self._stop = {"asked_at": time.time(), "how": how, "reason": why, "origin": origin, "lost": lost}
             self._why = self._why or why
@@ -261,12 +288,13 @@ class Supervisor:
         stops = self._failed or self._stop is not None
         state = "ended" if self._state == states.ENDED else "stopping" if stops else "running"
         order = None
-        if stops and self._run.node_rank == 0:
-            asked = self._stop or {"how": "term", "origin": 0, "lost": False}
+        if stops:
+            asked = self._stop or {"how": "term", "origin": self._run.node_rank, "lost": False}
             order = lifeline.Stop(asked["how"], self._grace, self._why, asked["origin"], asked["lost"])
         return lifeline.Account(state, self._failed, self._why, order)
 
     def _attend(self) -> None:
+        self._restore()
         order = self._kin.turn(self._account())
         # What we failed of comes back to us as an order to all; it is no stop that somebody asked for.
         if order is not None and (order.how == "kill" or not self._failed or order.origin != self._run.node_rank):
@@ -278,7 +306,7 @@ class Supervisor:
         for stream in self._streams.values():
             if stream.fd in self._selector.get_map():
                 self._selector.unregister(stream.fd)
-        while not self._kin.leave(self._account()):
+        while not self._kin.leave(self._account(), released=self._released):
             self._listen(LEAVE_SECONDS)
 
     def _say(self, state: str, reason: str = "") -> None:
@@ -342,7 +370,7 @@ class Supervisor:
             started_at=self._started_at,
             ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
             survivors=processes.describe(self._ending.survivors),
-            launcher=launcher.as_launcher() if launcher is not None else None,
+            launcher=launcher.as_launcher(self._ending.terminated) if launcher is not None else None,
             launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
             stop=self._stop,
             lost_bytes={stream.name: stream.lost for stream in self._streams.values() if stream.lost},

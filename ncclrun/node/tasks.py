@@ -48,9 +48,10 @@ def detach(keep: frozenset[int]) -> None:
     kernel.close_descriptors(keep)
 
 
-def _child(work: Work, fd: int, keep: frozenset[int]) -> None:
+def _child(work: Work, fd: int, keep: frozenset[int], parent: int) -> None:
     status = 1
     try:
+        kernel.die_with_parent(parent, signal.SIGKILL)  # nobody else would ever ask for its answer
         detach(keep | {fd})
         data = json.dumps(attempt(work)).encode("ascii") + b"\n"
         while data:
@@ -73,9 +74,10 @@ class Tasks:
         ``keep``: descriptors that the work needs.
         """
         fd, far = os.pipe()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _child(work, far, keep)
+            _child(work, far, keep, parent)
         os.close(far)
         task = Task(pid, fd, time.monotonic() + seconds, done, bytearray())
         self._tasks[fd] = task

@@ -116,7 +116,11 @@ def files_read(fact: NodeFacts) -> tuple[ConfFile, ...]:
 
 
 def with_options(node: Node, job: JobSpec) -> Node:
-    """The node with the command line's options laid over its `launch` settings."""
+    """The node with the command line's options laid over its `launch` settings, and with the rendezvous chosen.
+
+    A static rendezvous knows of no restart: the other nodes' workers are not restarted, and those that are find dead
+    addresses in torchrun's store.
+    """
     options = {
         "nproc_per_node": job.nproc_per_node,
         "master_port": job.master_port,
@@ -124,6 +128,8 @@ def with_options(node: Node, job: JobSpec) -> Node:
         "workdir": job.workdir,
         "grace": job.grace,
     }
+    if node.launch.rendezvous == "auto":
+        options["rendezvous"] = "c10d" if node.launch.max_restarts else "static"
     changed: Launch = node.launch.model_copy(update={k: v for k, v in options.items() if v is not None})
     return replace(node, launch=changed)
 

@@ -130,9 +130,17 @@ class Host:
         """SIGCONT to every sshd but init; returns how many there are."""
         return len(self._signal_sessions(signal.SIGCONT))
 
+    def end_sshd_sessions(self) -> None:
+        """SIGKILL to every sshd but init: the kernel closes their connections."""
+        self._signal_sessions(signal.SIGKILL)
+
     def swap_host_key(self) -> None:
         """Gives sshd another host key, which no known_hosts has; open connections stay."""
         make_key(self.path(f"/{HOST_KEY}"), "swapped")
+        self.reload_sshd()
+
+    def reload_sshd(self) -> None:
+        """Has sshd read its configuration and its key again; open connections stay."""
         before = self.log().count(LISTENING)
         os.kill(self._running(), signal.SIGHUP)
         # Until it has heard the signal the old one still answers, and then for a moment nobody.
@@ -216,7 +224,8 @@ class Host:
         """Ids of all processes in the host's pid namespace; none when it is off."""
         if (init := self.pid) is None:
             return []
-        return [pid for pid in all_pids() if namespace(pid, "pid") == namespace(init, "pid")]
+        own = namespace(init, "pid")
+        return [pid for pid in all_pids() if own is not None and namespace(pid, "pid") == own]
 
     def _signal_sessions(self, number: signal.Signals) -> list[int]:
         init = self._running()

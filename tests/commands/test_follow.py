@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.logfiles import NoLogs
 from ncclrun.commands.member import Member
+from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
@@ -30,6 +32,7 @@ class Scripted:
         self.broken = broken
         self.closed = threading.Event()
         self.hello = {"boot_id": "b"}
+        self.last_heard = float("inf")
         self.refusals = refusals
         """Codes of refusals by request, each given once."""
         self.details: dict[str, Any] = {}
@@ -39,14 +42,25 @@ class Scripted:
         self.asked: list[str] = []
         self.orders: list[tuple[str, int | None]] = []
         """Claims and stops with the epoch that they came with."""
+        self.lost: int | None = None
+        """Of the last request."""
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
         self.stopped: Callable[[], None] = lambda: None
+        self.gone = True
+        """Whether the supervisor goes when it is let go."""
+
+    def call(self, do: str, **_: Any) -> dict[str, Any]:
+        if self.broken:
+            raise HostError("lost", "the connection is gone")
+        self.asked.append(do)
+        return {"gone": self.gone}
 
     def ask(self, do: str, then: Callable[[Answer], None], **args: Any) -> None:
         if self.broken:
             raise HostError("lost", "the connection is gone")
         self.asked.append(do)
+        self.lost = args.get("lost")
         if do in ("claim", "stop"):
             self.orders.append((do, args["epoch"]))
         if do in self.refusals:
@@ -96,7 +110,7 @@ def test_a_host_that_is_given_up_is_told_with_what_kept_us_out(monkeypatch: pyte
     inbox.put((0, 0, {"ev": "gone", "reason": "lost"}, b""))
 
     def no_way(*_: Any) -> Session:
-        raise HostError("changed_key", "the host key has changed")
+        raise HostError("changed_key", "n0: the host key has changed")
 
     list(Follower("r", [alone], inbox, NoLogs(), Control(), no_way, token="t").events())
     assert alone.lost is not None
@@ -111,7 +125,7 @@ def test_a_start_that_was_lost_on_its_way_finds_nothing_to_start_when_it_comes_l
     session = Scripted(follow="not_started")
     alone = member(0, session)
     list(Follower("r", [alone], queue.SimpleQueue(), NoLogs(), Control(), never, token="t").events())
-    assert session.asked == ["follow", "discard"]
+    assert session.asked == ["follow", "discard", "release"]
     assert alone.refused == "follow is refused"
     ended = alone.ended("exec")
     assert (ended.refused, ended.unreached) == ("follow is refused", True)
@@ -123,7 +137,7 @@ def test_a_start_that_comes_while_it_is_taken_back_is_followed() -> None:
     inbox: Any = queue.SimpleQueue()
     session.followed = lambda: inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
     list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
-    assert session.asked == ["follow", "discard", "follow"]
+    assert session.asked == ["follow", "discard", "follow", "release"]
     assert alone.refused is None
     assert alone.record is not None
 
@@ -171,7 +185,7 @@ def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the
 
     list(Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events())
     assert members[1].lost == "unreachable for 0 s (no answer)"
-    assert living.asked == ["follow", "stop"]
+    assert living.asked == ["follow", "stop", "release"]
 
 
 def test_a_kill_that_comes_while_a_run_settles_goes_over_the_stop_before_it() -> None:
@@ -230,6 +244,25 @@ def test_nothing_is_told_of_a_network_as_planned_or_of_what_is_no_workers_word(s
 FINISHED = {"ev": "end", "record": {"reason": "finished", "ranks": []}}
 STOPPED = {"ev": "end", "record": {"reason": "stopped", "ranks": []}}
 THEIRS = {"epoch": 7, "by": "ann", "host": "desk", "since": 1.7e9}
+
+
+def test_supervisors_are_let_go_once_all_have_ended_and_one_that_stays_is_told() -> None:
+    sessions = [Scripted(), Scripted(), Scripted()]
+    inbox: Any = queue.SimpleQueue()
+
+    def ends(rank: int) -> None:
+        inbox.put((rank, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
+        sessions[rank].gone = rank != 1
+        sessions[rank].broken = rank == 2
+
+    for rank, session in enumerate(sessions):
+        session.followed = partial(ends, rank)
+    follower = Follower(
+        "r", [member(n, one) for n, one in enumerate(sessions)], inbox, NoLogs(), Control(), never, token="t"
+    )
+    told = [event for event in follower.events() if isinstance(event, Warn)]
+    assert [(warning.node, warning.fix) for warning in told] == [("n1", "ncclrun status r")]
+    assert [one.asked for one in sessions] == [["follow", "release"], ["follow", "release"], ["follow"]]
 
 
 class TestWhoGivesOrders:
@@ -356,11 +389,93 @@ class TestUnreachableFromHereAlone:
         (warning,) = (event for event in told if isinstance(event, Warn))
         assert warning.node == "n1"
         assert "the other nodes hear it: the run goes on" in warning.text
-        assert living.asked == ["follow", "stop"]
+        assert living.asked == ["follow", "stop", "release"]
 
     def test_what_they_do_not_hear_either_is_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told, _ = self.events(monkeypatch, {"1": 0.6})
         assert [type(event) for event in told if isinstance(event, Warn | Stopping)] == [Stopping]
+
+
+@pytest.mark.parametrize("settle", [0.0, 0.5], ids=["who started it", "who has just taken it up"])
+def test_one_that_the_others_do_not_hear_stops_the_run_for_all_and_the_nodes_are_told_whose_fault(
+    monkeypatch: pytest.MonkeyPatch, settle: float
+) -> None:
+    monkeypatch.setattr(follow, "LEASE", 5.0)
+    inbox: Any = queue.SimpleQueue()
+    sessions = [Scripted(), Scripted()]
+    for rank, session in enumerate(sessions):
+        session.stopped = partial(inbox.put, (rank, 0, STOPPED, b""))
+    members = [member(rank, session) for rank, session in enumerate(sessions)]
+    for rank, (peers, halted) in enumerate((({"1": 6.5}, False), ({"0": 0.2}, True))):
+        state = {"ev": "state", "state": "running", "reason": "", "peers": peers, "halted": halted}
+        inbox.put((rank, 0, state, b""))
+    told = list(Follower("r", members, inbox, NoLogs(), Control(), never, token="t", settle=settle).events())
+    (stopping,) = (event for event in told if isinstance(event, Stopping))
+    assert stopping.reason.startswith("n1 is lost: its supervisor is halted by a signal (process state T)")
+    assert stopping.nodes == ("n0", "n1")
+    assert [session.lost for session in sessions] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("quiet_for", "why"),
+    [
+        (1.0, "its supervisor hangs: its host answers ncclrun, but the other nodes do not hear it"),
+        (5.0, "the other nodes do not hear it, and its host does not answer ncclrun"),
+    ],
+    ids=["a supervisor", "a host"],
+)
+def test_what_hangs_is_told_by_who_was_heard_lately(quiet_for: float, why: str) -> None:
+    sessions = [Scripted(), Scripted()]
+    sessions[1].last_heard = time.monotonic() - quiet_for
+    members = [member(rank, session) for rank, session in enumerate(sessions)]
+    members[0].hears = {1: 6.5}
+    found = cut_off([one.teller() for one in members], 5.0)
+    assert found is not None
+    assert (found.node_rank, found.why) == (1, why)
+
+
+def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_its_lease_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(follow, "LEASE", 1.0)
+    monkeypatch.setattr(follow, "DEAF", 60.0)
+    inbox: Any = queue.SimpleQueue()
+    members = [member(0, Scripted()), member(1, Scripted())]
+    for rank in (0, 1):
+        inbox.put((rank, 0, {"ev": "gone", "reason": "lost"}, b""))
+    told_deaf = threading.Event()
+
+    def connect(node: Node, sink: Callable[..., None]) -> Any:
+        if not told_deaf.wait(10):
+            raise HostError("timeout", "no answer")
+        session = Scripted()
+        session.followed = lambda: sink(node, FINISHED, b"")
+        return session
+
+    told: list[Event] = []
+    for event in Follower("r", members, inbox, NoLogs(), Control(), connect, token="t").events():
+        told.append(event)
+        if isinstance(event, Warn):
+            told_deaf.set()
+    (warning,) = (event for event in told if isinstance(event, Warn))
+    assert warning.text.startswith("no node answers since ")
+    assert not any(isinstance(event, Stopping) for event in told)
+    assert all(one.record for one in members)
+
+
+def test_nodes_that_never_answer_again_are_lost_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "LEASE", 0.2)
+    monkeypatch.setattr(follow, "DEAF", 0.5)
+    inbox: Any = queue.SimpleQueue()
+    members = [member(0, Scripted()), member(1, Scripted())]
+    for rank in (0, 1):
+        inbox.put((rank, 0, {"ev": "gone", "reason": "lost"}, b""))
+
+    def no_way(*_: Any) -> Session:
+        raise HostError("timeout", "no answer")
+
+    list(Follower("r", members, inbox, NoLogs(), Control(), no_way, token="t").events())
+    assert [(one.lost or "")[:16] for one in members] == ["unreachable for "] * 2
 
 
 class TestLeaving:

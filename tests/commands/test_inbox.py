@@ -13,6 +13,7 @@ from ncclrun.commands.inbox import MOST_WAITING, Inbox
 from ncclrun.commands.logfiles import NoLogs, Place
 from ncclrun.commands.member import Member
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
+from ncclrun.model.errors import HostError
 from ncclrun.model.events import Log, Stopping
 
 PIECE = b"x" * 99 + b"\n"
@@ -30,6 +31,9 @@ class Quiet:
 
     def post(self, *_: Any, **__: Any) -> None:
         pass
+
+    def call(self, *_: Any, **__: Any) -> dict[str, Any]:
+        raise HostError("timeout", "no answer")
 
 
 def eventually(what: Callable[[], bool], seconds: float = 5.0) -> bool:

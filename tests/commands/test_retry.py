@@ -164,6 +164,12 @@ def test_a_node_on_which_something_may_still_live_is_not_taken_again() -> None:
     assert found == {"gpu2": "host rebooted", "gpu3": why}
 
 
+def test_a_node_that_the_others_did_not_hear_is_not_counted_on_though_it_confirmed_its_end() -> None:
+    why = "the data link is cut"
+    cause = Cause(node="gpu2", node_rank=1, host="gpu2", rank=None, how="lost", exit_code=255, exception=why)
+    assert lost_nodes(ended(255, "lost", row("gpu1"), row("gpu2"), cause=cause), {}) == {"gpu2": why}
+
+
 def test_a_time_limit_is_for_all_attempts_together(monkeypatch: pytest.MonkeyPatch) -> None:
     job = JobSpec("script", "t.py", run_id="r", timeout=10.0)
     first, second = ended(255, "lost", seconds=6.0), ended(255, "lost", seconds=5.0)

@@ -126,6 +126,31 @@ class TestACluster:
         found = list(status_of_cluster(CLUSTER, FakeTransport({"a": fake(), "b": fake(), "c": DEAD}), Control()))
         assert (rows(found)["", "c"].state, end(found).exit_code) == ("unknown", 255)
 
+    @pytest.mark.parametrize("state", ["running", "ended"])
+    def test_says_of_a_silent_host_since_when_the_others_do_not_hear_it(self, state: str) -> None:
+        """By their clocks, of which one is an hour ahead."""
+        now = time.time()
+        entries = [part("r", 0, state=state, heard={"2": now - 90}), part("r", 1, state=state, heard={"2": now + 3540})]
+        ahead = fake(runs=lambda *_: {"runs": entries[1:], "left": [], "time": time.time() + 3600})
+        nodes: Nodes = {"a": fake(entries[0]), "b": ahead, "c": DEAD}
+        found = rows(list(status_of_cluster(CLUSTER, FakeTransport(nodes), Control())))
+        assert list(found) == [("r", "a"), ("r", "b"), ("r", "c")]
+        row = found["r", "c"]
+        assert (row.state, row.node_rank, row.ranks, row.program) == ("unknown", 2, "3-6", "train.py")
+        assert row.since is not None
+        assert row.since == pytest.approx(now - 60, abs=20)
+
+    def test_of_a_run_that_goes_on_a_silent_host_is_unknown_whatever_the_others_know(self) -> None:
+        nodes: Nodes = {"a": fake(part("r", 0)), "b": fake(part("r", 1)), "c": DEAD}
+        row = rows(list(status_of_cluster(CLUSTER, FakeTransport(nodes), Control())))["r", "c"]
+        assert (row.state, row.since) == ("unknown", None)
+
+    def test_a_run_that_is_known_to_have_ended_on_a_silent_host_is_not_in_doubt(self) -> None:
+        ended = {"state": "ended", "heard": {"2": None}}
+        nodes: Nodes = {"a": fake(part("r", 0, **ended)), "b": fake(part("r", 1, state="ended")), "c": DEAD}
+        found = rows(list(status_of_cluster(CLUSTER, FakeTransport(nodes), Control())))
+        assert list(found) == [("r", "a"), ("r", "b"), ("", "c")]
+
     def test_a_node_that_talks_nonsense_is_not_known_either(self) -> None:
         mad = fake(runs={"runs": "many", "left": [], "time": 0.0})
         found = list(status_of_cluster(CLUSTER, FakeTransport({"a": mad, "b": fake(), "c": fake()}), Control()))

@@ -55,7 +55,7 @@ def test_what_is_not_known_is_said_to_be_unknown() -> None:
         row("gpu1", state="unknown", since=NOW - 90, ranks_alive=None), row("x", state="unknown", run_id="", since=None)
     )
     assert lines[1].split()[:6] == ["r1", "gpu1", "UNKNOWN", "90", "s", "ago"]
-    assert lines[2].split()[:3] == ["?", "x", "UNKNOWN"]
+    assert lines[2].split()[:6] == ["?", "x", "UNKNOWN", "no", "answer", "now"]
 
 
 def test_an_ended_run_says_how_in_place_of_its_last_words() -> None:

@@ -14,7 +14,7 @@ from ncclrun.console.output import Output
 from ncclrun.console.plain import PlainView
 from ncclrun.console.terminal import TerminalView
 from ncclrun.model.endevents import Ended, Replaced, Retrying
-from ncclrun.model.events import Event, Planned, Refused, Unreachable, Warn
+from ncclrun.model.events import Event, Planned, Refused, Stopping, Unreachable, Warn
 from ncclrun.model.netevents import Resolved
 from tests.console.samples import ALL, END, NODES, PLAN, RUN, UNFIT, connected, log, pinged, plan_node, state
 from tests.console.vt import Terminal
@@ -199,6 +199,30 @@ class TestATerminal:
         shown = "\n".join(Live(120).show(state(1, "unknown", "silent for 12 s"), state(1, "running")))
         assert "(silent for 12 s); what runs there may go on" in shown
         assert shown.endswith("b answers again")
+
+    def test_says_once_that_a_node_is_silent_and_then_that_it_is_given_up(self) -> None:
+        first, second = Live(120).show(state(1, "unknown", "unreachable"), state(1, "unknown", "unreachable for 15 s"))[
+            :2
+        ]
+        assert first.startswith("warning: b does not answer since ")
+        assert first.endswith("; what runs there may go on")
+        assert second == "warning: b is given up: unreachable for 15 s; what runs there may go on"
+
+    @pytest.mark.parametrize(
+        ("silent", "stopped"),
+        [
+            ((), "all nodes (SIGTERM now, SIGKILL after 30 s)"),
+            ((1,), "gpu1 (SIGTERM now, SIGKILL after 30 s), b as soon as it answers"),
+            ((0, 1), "gpu1, b as soon as they answer"),
+        ],
+    )
+    def test_says_of_a_node_that_does_not_answer_that_its_stop_waits(
+        self, silent: tuple[int, ...], stopped: str
+    ) -> None:
+        live = Live(120)
+        live.show(*(state(rank, "unknown", "silent") for rank in silent))
+        stopping = Stopping(reason="interrupted", how="term", nodes=("gpu1", "b"), grace=30)
+        assert f"warning: interrupted: stopping {stopped}" in live.show(*ALL[:2], stopping)
 
     def test_does_not_say_that_a_run_may_go_on_where_its_host_was_restarted(self) -> None:
         shown = "\n".join(Live(120).show(state(1, "unknown", "the host was rebooted")))

@@ -14,6 +14,7 @@ RESET = (
     "Traceback (most recent call last):\n  File\nRuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.2]:1\n"
 )
 BOOM = "Traceback (most recent call last):\n  File\nValueError: boom\n"
+TERMINATED = "Traceback (most recent call last):\n  File\na.b.SignalException: Process 99 got signal: 15\n"
 REPORTS = Path(__file__).with_name("torchrun_reports")
 
 
@@ -207,6 +208,23 @@ class TestTheLauncher:
         killed = {"pid": 99, "code": None, "signal": 9, "stopped": True}
         outcome = first_failure([node(0, rank(0, -9, at=10), rank(1, -15, at=11), launcher=killed, launcher_tail=tail)])
         assert told(outcome) == (137, 0, "signal 9 (SIGKILL)")
+
+    @pytest.mark.parametrize("worker", [rank(0, -15, at=9), rank(0, 1, at=9, tail=BOOM), rank(0, at=9)])
+    @pytest.mark.parametrize("own", [(1, None, False), (None, 9, True)], ids=["in time", "until its grace was over"])
+    def test_terminated_by_somebody_is_the_cause_however_its_workers_take_it(
+        self, worker: dict[str, Any], own: tuple[int | None, int | None, bool]
+    ) -> None:
+        launcher = {"pid": 99, **dict(zip(("code", "signal", "stopped"), own, strict=True)), "terminated": False}
+        ends = [node(0, worker, launcher=launcher, launcher_tail=TERMINATED), node(1, rank(0, 1, at=8, tail=RESET))]
+        outcome = first_failure(ends)
+        assert told(outcome) == (143, None, "torchrun: signal 15 (SIGTERM)")
+        assert outcome.cause is not None
+        assert "did not send it" in outcome.cause.hint
+
+    def test_that_we_have_terminated_is_none(self) -> None:
+        launcher = {"pid": 99, "code": 1, "signal": None, "stopped": True, "terminated": True}
+        ends = [node(0, rank(0, -15, stopped=True), launcher=launcher, launcher_tail=TERMINATED), node(1, rank(0, 7))]
+        assert told(first_failure(ends)) == (7, 2, "exit code 7")
 
     def test_may_not_exist(self) -> None:
         outcome = first_failure([node(0, rank(0, 7, at=10), rank(1, -15, at=10.2, stopped=True), launcher=None)])

@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
-from tests.faults import controllers, hosts, links, processes
+from tests.faults import (
+    children,
+    connections,
+    controllers,
+    files,
+    gloo,
+    hosts,
+    links,
+    power,
+    ranks,
+    reach,
+    starts,
+    supervisors,
+    torchrun,
+)
 from tests.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = tuple(
-    fault for family in (controllers, links, processes, hosts) for fault in family.fault.faults
+    fault
+    for family in (
+        controllers,
+        links,
+        reach,
+        connections,
+        ranks,
+        children,
+        supervisors,
+        power,
+        hosts,
+        gloo,
+        torchrun,
+        files,
+        starts,
+    )
+    for fault in family.fault.faults
 )

@@ -12,38 +12,50 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.host import Host
+from tests.cluster.host import Host, all_pids
 from tests.faults.fault import Fault
 from tests.faults.workload import ORDERS, WRITTEN, script
 from tests.jobs.bench import COOKIE, Bench, Done, Running, eventually, make_empty, run_directories
 
 LEASE = 5
 GRACE = 1
+NO_FILTER = "nft 'add table inet fault; delete table inet fault'"
 ENOUGH = 90.0
 """Seconds, for what takes the lease, the grace and a little: the machine may be busy."""
 
 
 class Scene:
-    """One run on the bench's hosts, two ranks on the node that is hit and on every other.
+    """One run on the bench's hosts, with as many ranks on the node that is hit as on every other.
 
-    ``target`` is the node_rank that is hit, ``rank`` the rank there that is (its second one).
+    ``target`` is the node_rank that is hit, ``rank`` the rank there that is (its last one).
     """
-
-    nproc = 2
 
     def __init__(self, bench: Bench, fault: Fault, target: int) -> None:
         self.bench = bench
         self.fault = fault
         self.cluster = bench.cluster
-        self.hosts = bench.cluster.hosts
+        self.hosts = bench.cluster.hosts[: fault.nodes]
+        self.nproc = 1 if fault.work == "gloo" else 2
         self.target = target
         self.host: Host = self.hosts[target]
         self.others = [host for host in self.hosts if host is not self.host]
-        self.rank = target * self.nproc + 1
+        self.hit_hosts = [self.host]
+        """What was hit; a fault that hits more than one adds them."""
+        self.rank = (target + 1) * self.nproc - 1
+        self.elsewhere = (target + 1) % len(self.hosts) * self.nproc
+        """A rank of another node."""
         self.ranks = range(len(self.hosts) * self.nproc)
-        self.options: list[str] = []
-        """Of the launch; a fault that is there before it may add some."""
+        self.options = ["--nodes", f"0-{fault.nodes - 1}"]
+        """Of the launch; a setting may add some."""
         self.env: dict[str, str] = {}
+        self.piped = False
+        """Whether the output of the launch goes to a reader that may go away."""
+        self.where: list[str] = []
+        """How a run is found by one who did not start it."""
+        self.also: list[Running] = []
+        """Further commands that must end as the first one does."""
+        self.quiet: set[int] = set()
+        """Ranks that were told to end, or to print no more, while others go on."""
         self.job: Running | None = None
         self.done: Done | None = None
         """What the command said that saw the end."""
@@ -69,6 +81,8 @@ class Scene:
         """Launches; returns when every rank has made its first steps and the supervisors hear each other."""
         self.launch()
         self.until(lambda: all(self.steps(rank) >= 2 for rank in self.ranks))
+        if self.fault.seen.logs == "beginning":
+            self.until(lambda: all(map(self.log_here, self.ranks)))
         self.until(lambda: self.are_linked() or not self.linked)
         if self.fault.controller == "dead":
             self.kill_controller()
@@ -78,9 +92,10 @@ class Scene:
         self.bench.script(script(self.fault.work))
         own = ["--json", "--nproc-per-node", str(self.nproc), *self.options, self.bench.file]
         if self.fault.work == "light":
-            self.job = self.bench.start("launch", "--launcher", "exec", *own, sys.executable, "worker.py", env=self.env)
+            words = ["launch", "--launcher", "exec", *own, sys.executable, "worker.py"]
         else:
-            self.job = self.bench.start("launch", *own, "worker.py", env=self.env)
+            words = ["launch", *own, "worker.py"]
+        self.job = self.bench.start(*words, env=self.env, piped=self.piped)
         return self.job
 
     def until(self, true: Any, seconds: float = ENOUGH) -> None:
@@ -92,8 +107,20 @@ class Scene:
 
     def attach(self) -> Running:
         """A new controller takes the run up; what it says is what counts from here on."""
-        self.job = self.bench.start("attach", "--json")
+        self.job = self.bench.start("attach", "--json", *self.where)
         return self.job
+
+    def go_elsewhere(self) -> None:
+        """From here on commands are typed on another machine, which has nothing but the cluster file."""
+        self.bench.state = self.bench.directory / "elsewhere"
+        self.bench.env = {**self.bench.env, "XDG_STATE_HOME": str(self.bench.state)}
+        self.where = ["--cluster", self.bench.file]
+
+    def leave(self) -> Done:
+        """Waits for the command to end while the run goes on; a new one is to tell the end."""
+        assert self.job is not None
+        done, self.job = self.job.wait(), None
+        return done
 
     def kill_controller(self) -> None:
         """SIGKILL to ncclrun; the run is on its own."""
@@ -103,9 +130,9 @@ class Scene:
         self.job = None
 
     def finish(self) -> None:
-        """Tells every rank to end with 0."""
+        """Has every rank end with 0."""
         for rank in self.ranks:
-            self.order(rank, "sys.exit(0)")
+            self.order(rank, "wish = 1")
 
     # --- harm
 
@@ -113,8 +140,21 @@ class Scene:
         """Now: the times that are measured count from here. Without it, they count from the call of ``inject``."""
         self.hit_at = time.monotonic()
 
+    def press(self, number: signal.Signals = signal.SIGINT) -> None:
+        """A signal to ncclrun."""
+        assert self.job is not None
+        self.job.press(number)
+
+    def until_said(self, text: str, times: int = 1) -> None:
+        """Waits for ncclrun to say it."""
+        assert self.job is not None
+        self.job.until_said(text, times)
+
     def order(self, rank: int, python: str) -> None:
-        """Has a rank run some Python at its next step; ``sys, os, signal, subprocess, time`` are imported there."""
+        """Has a rank run some Python before its first step or at its next, and at each after that.
+
+        ``sys, os, signal, subprocess, time`` are imported there; ``order.unlink()`` makes it the last time.
+        """
         host = self.host_of(rank)
         part = host.write(f"{ORDERS}/{rank}.part", python)
         part.rename(part.with_name(str(rank)))
@@ -138,6 +178,34 @@ class Scene:
         self.shell(self.host, f"mkdir -p {place} && mount -t tmpfs -o {options} fault {place}")
         self.later(self.host, f"umount -l {place}")
 
+    def do(self, rank: int, python: str) -> None:
+        """``order`` that the rank survives, before the harm; returns when it has been carried out."""
+        self.order(rank, f"order.unlink()\n{python}")
+        self.until(lambda: not self.host_of(rank).path(f"{ORDERS}/{rank}").exists())
+        before = self.steps(rank)
+        self.until(lambda: self.steps(rank) > before)
+        self.hit()
+
+    def ends(self, rank: int) -> None:
+        """Has a rank end with 0 while others go on."""
+        self.order(rank, "sys.exit(0)")
+        self.quiet.add(rank)
+        self.until_ended(rank)
+
+    def until_ended(self, rank: int) -> None:
+        """Returns when nothing of it lives."""
+        self.until(lambda: not self.workers(rank))
+
+    def filter(self, host: Host, rule: str, hook: str = "input") -> None:
+        """A rule of the host's own firewall, in the words of nft, until it is taken back."""
+        chain = f"add chain inet fault {hook} {{ type filter hook {hook} priority 0; }}"
+        self.shell(host, f"nft 'add table inet fault; {chain}; add rule inet fault {hook} {rule}'")
+        self.later(host, NO_FILTER)
+
+    def unfilter(self, host: Host) -> None:
+        """Takes back the rules of that host."""
+        self.shell(host, NO_FILTER)
+
     def signal(self, pids: list[int], number: signal.Signals) -> None:
         """Sends it to each, by ids as seen from here; who has ended meanwhile is left out."""
         for pid in pids:
@@ -147,6 +215,10 @@ class Scene:
                 continue
 
     # --- what is seen from outside
+
+    def soon(self) -> float:
+        """Unix time by which every rank has read its orders."""
+        return time.time() + 1
 
     def host_of(self, rank: int) -> Host:
         """Where it runs."""
@@ -161,10 +233,33 @@ class Scene:
         file = self.host_of(rank).path(f"{WRITTEN}/{rank}.out")
         return file.read_bytes() if file.exists() else b""
 
+    def lives(self, rank: int) -> list[bytes]:
+        """What the rank printed each time that it was started, as far as it came to a first step."""
+        first = b"rank %d step 0 " % rank
+        return [first + rest for rest in self.written(rank).split(first)[1:]]
+
     def all_make_steps(self, more: int = 5) -> None:
         """Returns when every rank has made so many more steps."""
-        before = {rank: self.steps(rank) for rank in self.ranks}
-        self.until(lambda: all(self.steps(rank) >= before[rank] + more for rank in self.ranks))
+        before = {rank: self.steps(rank) for rank in self.ranks if rank not in self.quiet}
+        self.until(lambda: all(self.steps(rank) >= steps + more for rank, steps in before.items()))
+
+    def until_stands_still(self) -> None:
+        """Returns when no rank has made a step for a second."""
+        seen = [-1]
+        changed = time.monotonic()
+
+        def still() -> bool:
+            nonlocal seen, changed
+            now = [self.steps(rank) for rank in self.ranks]
+            if now != seen:
+                seen, changed = now, time.monotonic()
+            return time.monotonic() > changed + 1
+
+        self.until(still)
+
+    def children(self, parent: int) -> list[int]:
+        """Ids of the processes that a process has started and that live."""
+        return [pid for pid in all_pids() if (stat := _stat(pid))[1] == parent and stat[2] != "Z"]
 
     def part(self, host: Host) -> Path:
         """The run's directory on that host."""
@@ -179,19 +274,41 @@ class Scene:
         record: dict[str, Any] = json.loads((parts[0] / "exit.json").read_text())
         return record
 
+    def is_started(self) -> bool:
+        """Whether a node has begun the run; what is only prepared is waited for until its node has taken it back."""
+
+        def parts() -> list[Path]:
+            return [part for host in self.hosts for part in run_directories(host)]
+
+        assert eventually(lambda: all((part / "control").exists() for part in parts()), ENOUGH)
+        return parts() != []
+
     def alive(self, host: Host) -> list[int]:
         """All processes of the run on that host, by the cookie; none where it is off."""
         return [process.pid for process in host.processes_with(COOKIE)]
 
+    def left(self, host: Host) -> list[str]:
+        """Commands of all that lives there, cookie or not, but sshd and what came by it; none where it is off."""
+        return [
+            p.command for p in host.processes() if not p.command.startswith("sshd") and not _came_by_ssh(p.pid, host)
+        ]
+
     def worker(self, rank: int) -> int:
         """Its process id as seen from here."""
-        found = [
+        (pid,) = self.workers(rank)
+        return pid
+
+    def workers(self, rank: int) -> list[int]:
+        """Its process ids as seen from here: none when it has ended, several when it has forked."""
+        return [
             process.pid
             for process in self.host_of(rank).processes_with(f"\0RANK={rank}\0")
             if "worker.py" in process.command and "torch.distributed.run" not in process.command
         ]
-        assert len(found) == 1, found
-        return found[0]
+
+    def serving(self, host: Host) -> list[int]:
+        """Processes there that came by SSH and are not sshd: node parts that serve a controller."""
+        return [p.pid for p in host.processes() if not p.command.startswith("sshd") and _came_by_ssh(p.pid, host)]
 
     def torchrun(self, host: Host) -> int:
         """The launcher's process id there."""
@@ -207,6 +324,14 @@ class Scene:
                     return process.pid
         raise AssertionError(f"{host.name} has no supervisor")
 
+    def zombies(self, parent: int) -> int:
+        """How many children of a process wait for it to take their end."""
+        return sum(_stat(pid)[1:] == (parent, "Z") for pid in all_pids())
+
+    def warden(self, supervisor: int) -> int:
+        """Its parent, which clears up after it."""
+        return _stat(supervisor)[1]
+
     def are_linked(self) -> bool:
         """Whether node 0's supervisor hears all others."""
         parts = run_directories(self.hosts[0])
@@ -214,6 +339,22 @@ class Scene:
             return False
         heard = json.loads((parts[0] / "peers.json").read_text())
         return set(heard) >= {str(node_rank) for node_rank in range(1, len(self.hosts))}
+
+    def silence(self) -> float:
+        """For how many seconds another node has not heard the one that is hit, as it last said."""
+        teller = self.hosts[0 if self.target else 1]
+        heard: dict[str, float] = json.loads((self.part(teller) / "peers.json").read_text())
+        return heard[str(self.target)]
+
+    def unknown(self) -> set[str]:
+        """Nodes that ncclrun has told to be out of its reach."""
+        assert self.job is not None
+        return {event["node"] for event in self.job.events("node") if event["state"] == "unknown"}
+
+    def back(self) -> set[str]:
+        """Nodes that ncclrun has reached again."""
+        assert self.job is not None
+        return {event["node"] for event in self.job.events("node") if event["reason"] == "reachable again"}
 
     def said(self) -> str:
         """All that the command has said until now."""
@@ -226,3 +367,23 @@ class Scene:
         (run,) = self.bench.runs_here()
         file = run / "logs" / f"rank{rank}.out"
         return file.read_bytes() if file.exists() else b""
+
+
+def _came_by_ssh(pid: int, host: Host) -> bool:
+    """Whether a session of the host's sshd is above it; orphans have only init above them, which is sshd itself."""
+    _, above, _ = _stat(pid)
+    while above > 1 and above != host.pid:
+        name, above, _ = _stat(above)
+        if name.startswith("sshd"):
+            return True
+    return False
+
+
+def _stat(pid: int) -> tuple[str, int, str]:
+    """Name, parent and state of a process; ("", 0, "") when it has ended."""
+    try:
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    except (FileNotFoundError, ProcessLookupError):
+        return "", 0, ""
+    state, parent = after.split()[:2]
+    return before.partition("(")[2], int(parent), state

@@ -6,6 +6,7 @@ Prints its seed first and a table last; the exit code is 1 when something did no
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import statistics
 import sys
@@ -19,7 +20,7 @@ from tests.cluster.cluster import Cluster
 from tests.faults.families import FAULTS
 from tests.faults.fault import Fault
 from tests.faults.survive import Times, survive
-from tests.jobs.bench import Bench
+from tests.jobs.bench import Bench, hear_signals
 
 
 @dataclass
@@ -32,11 +33,14 @@ class Row:
 
 
 def soak(faults: list[Fault], minutes: float, seed: int, directory: Path) -> dict[Fault, Row]:
-    """Each round hits a node of a fresh run with a fault, both by chance; every fault comes once before any twice."""
+    """Each round hits a node of a fresh run with a fault, both by chance; every fault comes once before any twice.
+
+    A Ctrl-C ends it early.
+    """
     chance = random.Random(seed)
     rows = {fault: Row() for fault in faults}
     deadline = time.monotonic() + 60 * minutes
-    with Cluster(3) as cluster:
+    with contextlib.suppress(KeyboardInterrupt), Cluster(3) as cluster:
         number = 0
         while time.monotonic() < deadline:
             for fault in chance.sample(faults, len(faults)):
@@ -65,9 +69,11 @@ def _round(cluster: Cluster, fault: Fault, target: int, row: Row, directory: Pat
 
 
 def table(rows: dict[Fault, Row]) -> str:
-    """Markdown: what was done, what must be seen, how often it was, and how long it took."""
+    """Markdown: what was done, what must be seen, how often it was, and how long it took; only what came up."""
     lines = ["| fault | expected | seen | noticed after, s | clean after, s |", "|---|---|---|---|---|"]
     for fault, row in rows.items():
+        if not row.held + row.failed:
+            continue
         noticed = _spread([times.noticed for times in row.times])
         clean = _spread([times.clean for times in row.times])
         seen = f"{row.held} of {row.held + row.failed}"
@@ -99,6 +105,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--only", metavar="TEXT", default="", help="faults with this in their name")
     options = parser.parse_args()
+    hear_signals()
     faults = [fault for fault in FAULTS if options.only in fault.name]
     if not faults:
         parser.error(f"no fault has {options.only!r} in its name")

@@ -31,9 +31,13 @@ def survive(bench: Bench, fault: Fault, target: int) -> Times:
         if fault.before:
             _refused(scene)
             return Times()
-        scene.start()
+        if not fault.launches:
+            scene.start()
         scene.hit()
         fault.inject(scene)
+        if fault.launches and not scene.is_started():
+            _taken_back(scene)
+            return Times()
         if fault.goes_on:
             scene.all_make_steps()
             scene.finish()
@@ -42,6 +46,7 @@ def survive(bench: Bench, fault: Fault, target: int) -> Times:
         else:
             times = _wait(scene)
         done = _end(scene)
+        _nothing_is_left(scene)
         _ends_are_told(scene, done)
         _logs_are_whole(scene, done)
         _cause_is_it(scene, done)
@@ -57,10 +62,20 @@ def _refused(scene: Scene) -> None:
     scene.fault.inject(scene)
     done = (scene.job or scene.launch()).wait()
     _has_code(scene, done)
-    assert scene.fault.seen.text in done.out + done.err, done
+    _text_is_said(scene, done)
     assert not done.of("log"), done
+    if scene.fault.seen.on == "target":
+        assert {event["node_rank"] for kind in ("unreachable", "refused") for event in done.of(kind)} <= {scene.target}
     _until_nothing_lives(scene)
     assert {place: kept for place, kept in _kept(scene).items() if kept != there[place]} == {}
+
+
+def _taken_back(scene: Scene) -> None:
+    """A start that was cut off before anything was started; who was killed over it can't say so."""
+    if scene.job is not None:
+        _has_code(scene, scene.job.wait())
+        assert scene.bench.runs_here() == []
+    _until_nothing_lives(scene)
 
 
 def _kept(scene: Scene) -> dict[str, list[Path]]:
@@ -74,12 +89,12 @@ def _wait(scene: Scene) -> Times:
     noticed = None
     deadline = time.monotonic() + ENOUGH
     while True:
-        now = time.monotonic()
         if noticed is None and _is_noticed(scene):
-            noticed = now - scene.hit_at
+            noticed = time.monotonic() - scene.hit_at
         if not any(scene.alive(host) for host in scene.hosts):
-            return Times(now - scene.hit_at if noticed is None else noticed, now - scene.hit_at)
-        assert now < deadline, {host.name: [p.command for p in host.processes()] for host in scene.hosts}
+            clean = time.monotonic() - scene.hit_at
+            return Times(clean if noticed is None else noticed, clean)
+        assert time.monotonic() < deadline, {host.name: [p.command for p in host.processes()] for host in scene.hosts}
         time.sleep(0.05)
 
 
@@ -104,8 +119,17 @@ def _end(scene: Scene) -> Done:
         scene.attach()
     assert scene.job is not None
     done = scene.job.wait()
+    assert [other.wait().code for other in scene.also] == [done.code] * len(scene.also)
     scene.done = done
     return done
+
+
+def _nothing_is_left(scene: Scene) -> None:
+    """Not even what had emptied its environment: nothing that did not come by an SSH session that is still there."""
+    deadline = time.monotonic() + ENOUGH
+    while any((left := {host.name: scene.left(host) for host in scene.hosts}).values()):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 def _ends_are_told(scene: Scene, done: Done) -> None:
@@ -115,45 +139,58 @@ def _ends_are_told(scene: Scene, done: Done) -> None:
     for row, host in zip(rows, scene.hosts, strict=True):
         if not row["confirmed"]:
             assert scene.fault.seen.unconfirmed, row
-            assert host is scene.host, row
+            assert host in scene.hit_hosts, row
         else:
-            assert row["state"] in ("rebooted", "not started") or scene.record(host) is not None, row
+            assert row["state"] in ("rebooted", "not started") or (run_directories(host) and not unfinished(host)), row
 
 
 def _logs_are_whole(scene: Scene, done: Done) -> None:
     """What lies beside the controller is what the ranks printed, byte for byte.
 
-    A rank may be killed between keeping a line and printing it. Of a node that was hit hard, what came before counts.
+    A rank may be killed between keeping a line and printing it; torchrun may start it again. Of a node that was hit
+    hard, what came before counts.
     """
     _power_on(scene)
     for rank in scene.ranks:
         kept, here = scene.written(rank), scene.log_here(rank)
-        assert kept.startswith(here), (rank, kept[-300:], here[-300:])
-        missing = kept[len(here) :]
-        if scene.fault.seen.logs == "counted" and scene.host_of(rank) is scene.host:
+        at_target = scene.host_of(rank) in scene.hit_hosts
+        if scene.fault.seen.logs == "beginning" and at_target:
+            assert (here or scene.fault.launches) and kept.startswith(here), (rank, kept[-300:], here[-300:])
+        elif scene.fault.seen.logs == "counted" and at_target:
+            assert all(byte in (0, own) for byte, own in zip(here, kept, strict=False)), (rank, kept, here)
+            missing, holes = kept[len(here) :], here.count(0)
             lost = (scene.record(scene.host) or {})["lost_bytes"].get(f"{rank % scene.nproc}.out", 0)
-            assert lost <= len(missing) and missing[lost:].count(b"\n") <= 1, (rank, lost, missing[:300], done)
-        elif scene.fault.seen.logs == "whole" or scene.host_of(rank) is not scene.host:
-            assert missing.count(b"\n") <= 1, (rank, missing, done)
+            assert holes <= lost, (rank, holes, lost, done)
+            assert missing[(lost if holes == 0 else 0) :].count(b"\n") <= 1, (rank, lost, missing[:300], done)
         else:
-            assert here, rank
+            for life in scene.lives(rank):
+                *sure, last = life.splitlines(keepends=True)
+                assert here.startswith(b"".join(sure)), (rank, life[-300:], here[-300:], done)
+                here = here.removeprefix(b"".join(sure)).removeprefix(last)
+            assert not here, (rank, here[-300:], done)
 
 
 def _cause_is_it(scene: Scene, done: Done) -> None:
     """The one cause is what was done."""
     seen = scene.fault.seen
     _has_code(scene, done)
-    assert seen.text in done.out + done.err, done
+    _text_is_said(scene, done)
     cause = done.end["cause"]
     if not seen.how:
-        assert cause is None, cause
+        assert cause is None or (done.code and isinstance(seen.code, tuple)), cause
         return
     assert cause is not None, done
     assert seen.how in cause["how"], cause
+    assert seen.exception in cause["exception"], cause
     if seen.on != "any":
         assert (cause["node_rank"] == scene.target) == (seen.on == "target"), cause
     if seen.rank:
         assert cause["rank"] == scene.rank, cause
+
+
+def _text_is_said(scene: Scene, done: Done) -> None:
+    text = scene.fault.seen.text.format(rank=scene.rank, node=scene.host.name)
+    assert text in done.out + done.err, done
 
 
 def _has_code(scene: Scene, done: Done) -> None:

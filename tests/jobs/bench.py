@@ -47,6 +47,13 @@ def eventually(true: Callable[[], object], seconds: float = 30) -> bool:
     return True
 
 
+def hear_signals() -> None:
+    """Commands started from here hear Ctrl-C and the terminal's end, though a background shell ignores both."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, default)
+
+
 @dataclass(frozen=True)
 class Done:
     """What a command said and how it ended."""
@@ -82,13 +89,35 @@ class Done:
 class Running:
     """A command that runs; what it says goes to files, so that no pipe ever fills."""
 
-    def __init__(self, argv: list[Word], cwd: Path, env: Mapping[Any, Any], directory: Path) -> None:
+    def __init__(
+        self,
+        argv: list[Word],
+        cwd: Path,
+        env: Mapping[Any, Any],
+        directory: Path,
+        stdin: int = subprocess.DEVNULL,
+        *,
+        piped: bool = False,
+    ) -> None:
         self._out, self._err = directory / "stdout", directory / "stderr"
+        self.reader: subprocess.Popen[bytes] | None = None
+        """Where it is ``piped``: what reads its stdout."""
         with self._out.open("wb") as out, self._err.open("wb") as err:
+            if piped:
+                self.reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out)
+            to = out if self.reader is None else self.reader.stdin
             # A session of its own: a Ctrl-C for the tests is none for the command.
             self.process = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                argv, cwd=cwd, env=env, stdin=stdin, stdout=to, stderr=err, start_new_session=True
             )
+            if self.reader is not None and self.reader.stdin is not None:
+                self.reader.stdin.close()
+
+    def end_reader(self) -> None:
+        """What reads its output goes away."""
+        assert self.reader is not None
+        self.reader.kill()
+        self.reader.wait()
 
     def so_far(self) -> Done:
         """What it said until now."""
@@ -100,6 +129,10 @@ class Running:
         """The whole events of that kind until now."""
         whole = self.so_far().out.rpartition("\n")[0]
         return [event for event in map(json.loads, whole.splitlines()) if event["event"] == kind]
+
+    def printed(self) -> list[Event]:
+        """What ranks have printed until now; torchrun and its libraries say more, on stderr, on a slow machine."""
+        return [event for event in self.events("log") if event["rank"] is not None and event["stream"] == "out"]
 
     def until(self, true: Callable[[], object], seconds: float = 60) -> None:
         """Waits for something that comes about while the command runs; fails with all that it said if it does not."""
@@ -153,11 +186,18 @@ class Bench:
         (self.work / name).write_text(text)
         return name
 
-    def start(self, *words: Word, env: Mapping[Any, Any] | None = None) -> Running:
+    def start(
+        self,
+        *words: Word,
+        env: Mapping[Any, Any] | None = None,
+        stdin: int = subprocess.DEVNULL,
+        piped: bool = False,
+    ) -> Running:
         """Starts ``ncclrun WORDS``."""
         directory = self.directory / f"command{len(self.commands)}"
         directory.mkdir()
-        self.commands.append(Running([*COMMAND, *words], self.work, {**self.env, **(env or {})}, directory))
+        environment = {**self.env, **(env or {})}
+        self.commands.append(Running([*COMMAND, *words], self.work, environment, directory, stdin, piped=piped))
         return self.commands[-1]
 
     def run(self, *words: Word, env: Mapping[Any, Any] | None = None, timeout: float = 120) -> Done:
@@ -208,6 +248,8 @@ class Bench:
             if running.process.poll() is None:
                 running.process.kill()
                 running.process.wait()
+            if running.reader is not None:
+                running.end_reader()
 
 
 def strangers(host: Host) -> list[str]:

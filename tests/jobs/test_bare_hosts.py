@@ -121,16 +121,6 @@ class TestWaysToAHost:
         assert done.code == 0, done
         assert done.lines == {0: ["node0"], 1: ["node0"], 2: ["node1"], 3: ["node1"]}
 
-    def test_banners_and_a_talkative_bashrc_are_passed_over(self, bench: Bench) -> None:
-        noise = "echo welcome; echo 0123 frames; printf '\\033[2J'; echo ncclrun: shell read"
-        for name in (".bashrc", ".profile", ".zshenv"):
-            bench.cluster.hosts[1].write(f"/root/{name}", noise)
-        done = bench.sh("echo $RANK")
-        for name in (".bashrc", ".profile", ".zshenv"):
-            bench.cluster.hosts[1].path(f"/root/{name}").unlink()
-        assert done.code == 0, done
-        assert done.lines == {rank: [str(rank)] for rank in range(3)}
-
 
 class TestThisMachine:
     """Needs neither root nor sshd: a node that is this machine is a subprocess."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.jobs.bench import COOKIE, Bench, Running, eventually, nothing_lives, strangers
+from tests.jobs.bench import COOKIE, Bench, Running, eventually, nothing_lives
 
 pytestmark = pytest.mark.cluster
 
@@ -98,78 +95,3 @@ def test_stop_from_a_fresh_process_ends_it_and_confirms(bench: Bench) -> None:
     assert eventually(lambda: nothing_lives(bench.cluster))
     again = bench.run("stop", "--json")
     assert again.code == 0, again
-
-
-def test_a_failure_without_a_controller_stops_its_node_and_is_told_by_attach(bench: Bench) -> None:
-    job = bench.start_sh("while ! test -e /root/fail; do sleep 0.1; done; exit 9")
-    job.until(lambda: len(job.events("node")) == 3)
-    job.process.kill()
-    job.process.wait()
-    bench.cluster.hosts[2].write("/root/fail", "")
-    assert eventually(lambda: not strangers(bench.cluster.hosts[2]))
-    bench.cluster.hosts[2].path("/root/fail").unlink()
-    done = bench.run("attach", "--json")
-    assert done.code == 9, done
-    assert (done.end["cause"]["rank"], done.end["cause"]["node"]) == (2, "node2")
-    assert eventually(lambda: nothing_lives(bench.cluster))
-
-
-def test_the_supervisors_death_takes_the_workers_along_and_is_told(bench: Bench) -> None:
-    job = bench.start_sh("exec sleep 1000")
-    job.until(lambda: len(job.events("node")) == 3)
-    (worker,) = [process for process in bench.cluster.hosts[1].processes() if process.command == "sleep 1000"]
-    os.kill(int(Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
-    done = job.wait(60)
-    assert done.code not in (0, 130), done
-    assert done.end["cause"]["node"] == "node1"
-
-
-class TestLinks:
-    def test_a_cut_link_and_a_stopped_sshd_are_told_training_goes_on_and_the_logs_are_whole(self, bench: Bench) -> None:
-        bench.script(COUNTING)
-        job = bench.start_exec(sys.executable, "worker.py", "5000")
-        job.until(lambda: len(job.events("log")) > 30)
-        bench.cluster.hosts[1].cut("management")
-        assert bench.cluster.hosts[2].stop_sshd_sessions() >= 1
-
-        def unknown() -> set[str]:
-            return {event["node"] for event in job.events("node") if event["state"] == "unknown"}
-
-        job.until(lambda: unknown() == {"node1", "node2"})
-        assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
-        bench.cluster.mend()
-        done = job.wait()
-        assert done.code == 0, done.end
-        assert [here(bench, rank) for rank in range(3)] == [written(5000)] * 3
-        assert [event["state"] for event in done.of("node") if event["node"] == "node1"] == [
-            "running",
-            "unknown",
-            "running",
-            "ended",
-        ]
-
-    def test_a_reset_connection_is_taken_up_again_at_once(self, bench: Bench) -> None:
-        bench.script(COUNTING)
-        job = bench.start_exec(sys.executable, "worker.py", "800")
-        job.until(lambda: len(job.events("log")) > 30)
-        host = bench.cluster.hosts[0]
-        init = host.pid
-        for process in host.processes():
-            if process.command.startswith("sshd") and process.pid != init:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-        done = job.wait()
-        assert done.code == 0, done.end
-        assert [here(bench, rank) for rank in range(3)] == [written(800)] * 3
-        assert "unknown" in {event["state"] for event in done.of("node") if event["node"] == "node0"}
-
-    def test_a_controller_that_slept_catches_up_and_calls_nobody_lost(self, bench: Bench) -> None:
-        bench.script(COUNTING)
-        job = bench.start_exec(sys.executable, "worker.py", "1200")
-        job.until(lambda: len(job.events("log")) > 30)
-        job.press(signal.SIGSTOP)
-        time.sleep(3)
-        job.press(signal.SIGCONT)
-        done = job.wait()
-        assert done.code == 0, done.end
-        assert [here(bench, rank) for rank in range(3)] == [written(1200)] * 3

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.host import Host, end
-from tests.jobs.bench import COMMAND, SMI, Bench, Done, Running, eventually
+from tests.jobs.bench import SMI, Bench, Done, Running, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -136,14 +135,15 @@ ALONE = ("--nodes", "1")
 
 
 def dead_run(bench: Bench) -> Host:
-    """A run on the second host whose supervisor and controller are dead, while something of it lives."""
+    """A run on the second host whose supervisor, its warden and controller are dead, while something of it lives."""
     running = bench.start_sh("setsid sleep 27182 & sleep 1000", options=("--run-id", "dead", *ALONE))
     running.until(lambda: running.events("node"))
     running.process.kill()
     running.wait()
     host = bench.cluster.hosts[1]
     (state,) = host.path("/root/.local/state/ncclrun/runs").glob("dead/0-*/state.json")
-    host.exec(["/bin/sh", "-c", f"kill -9 {supervisor_of(state)}"], check=True)
+    pid = supervisor_of(state)
+    host.exec(["/bin/sh", "-c", f"read -r _ _ _ warden _ < /proc/{pid}/stat; kill -9 $warden {pid}"], check=True)
     return host
 
 
@@ -170,30 +170,20 @@ class TestLeftovers:
 
     def test_at_a_terminal_they_are_offered(self, bench: Bench) -> None:
         host = dead_run(bench)
-        done = answering(bench, "\n")
-        assert "End exactly these processes, and start? [y/N]" in done.stderr
-        assert done.returncode == 3
+        assert answering(bench, "\n").code == 3
         assert self.lives(host)
-        assert answering(bench, "y\n").returncode == 0
+        assert answering(bench, "y\n").code == 0
         assert not self.lives(host)
 
 
-def answering(bench: Bench, typed: str) -> subprocess.CompletedProcess[str]:
-    """A launch on the second host by somebody at a terminal who types that."""
-    words = ["launch", "--launcher", "exec", *ALONE, bench.file, "true"]
+def answering(bench: Bench, typed: str) -> Done:
+    """A launch on the second host by somebody at a terminal who types that when asked."""
     ours, theirs = pty.openpty()
-    os.write(ours, typed.encode())
     try:
-        return subprocess.run(
-            [*COMMAND, *words],
-            check=False,
-            cwd=bench.work,
-            env=bench.env,
-            stdin=theirs,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        running = bench.start("launch", "--launcher", "exec", *ALONE, bench.file, "true", stdin=theirs)
+        running.until_said("End exactly these processes, and start? [y/N]")
+        os.write(ours, typed.encode())
+        return running.wait()
     finally:
         os.close(ours)
         os.close(theirs)

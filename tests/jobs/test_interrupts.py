@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import signal
 import sys
 import time
 
@@ -28,12 +27,19 @@ def test_at_twenty_random_moments_it_leaves_nothing(bench: Bench) -> None:
     print(f"seed {seed}")  # noqa: T201  # pytest shows it when the test fails
     moments = random.Random(seed)
     bench.script("setsid sleep 1004 & exec sleep 1005", "w.sh")
+    first = bench.start_exec("sh", "w.sh", nproc=2)
+    first.until(lambda: first.events("run"))
+    began = time.monotonic()
+    first.until(lambda: len(first.events("node")) == 3)
+    start = time.monotonic() - began
+    first.press()
+    assert first.wait().code == 130
     stages = set()
     for _ in range(20):
         job = bench.start_exec("sh", "w.sh", nproc=2)
         # From the first event on the command hears Ctrl-C; before, it is Python's start that is interrupted.
         job.until(lambda job=job: job.events("run"))  # type: ignore[misc]  # mypy infers no type for a lambda's default
-        pause = moments.uniform(0, 1.5)
+        pause = moments.uniform(0, 2 * start)  # as often while it starts as when it runs, on a slow machine too
         time.sleep(pause)
         job.press()
         done = job.wait(60)
@@ -72,19 +78,6 @@ def test_once_is_sigterm_and_the_end_waits_for_the_grace(bench: Bench) -> None:
     assert [event["how"] for event in done.of("stopping")] == ["term"]
 
 
-def test_twice_kills_what_ignores_sigterm(bench: Bench) -> None:
-    bench.script(STUBBORN)
-    job = bench.start_exec(sys.executable, "worker.py", options=("--grace", "600"))
-    job.until_said('"ready"', 3)
-    job.press()
-    job.until_said('"asked"', 3)
-    job.press()
-    done = job.wait(60)
-    assert done.code == 130
-    assert [event["how"] for event in done.of("stopping")] == ["term", "kill"]
-    assert [row["confirmed"] for row in done.end["nodes"]] == [True] * 3
-
-
 def test_three_times_leaves_and_says_what_is_unconfirmed(bench: Bench) -> None:
     bench.script(STUBBORN)
     job = bench.start("launch", "--launcher", "exec", "--grace", "600", bench.file, sys.executable, "worker.py")
@@ -109,23 +102,3 @@ def test_three_times_leaves_and_says_what_is_unconfirmed(bench: Bench) -> None:
     bench.cluster.mend()
     assert bench.run("stop", "--kill").code == 0
     assert eventually(lambda: nothing_lives(bench.cluster))
-
-
-def test_sigterm_is_a_ctrl_c(bench: Bench) -> None:
-    job = bench.start_sh("exec sleep 1000")
-    job.until(lambda: len(job.events("node")) == 3)
-    job.press(signal.SIGTERM)
-    assert job.wait(60).code == 130
-
-
-def test_a_closed_terminal_leaves_the_training_running(bench: Bench) -> None:
-    job = bench.start_sh("exec sleep 1007")
-    job.until(lambda: len(job.events("node")) == 3)
-    job.press(signal.SIGHUP)
-    done = job.wait(60)
-    assert done.code == 0
-    assert done.end["reason"] == "detached"
-    assert all("sleep 1007" in strangers(host) for host in bench.cluster.hosts)
-    stopped = bench.run("stop", "--json")
-    assert stopped.code == 0, stopped
-    assert [row["confirmed"] for row in stopped.end["nodes"]] == [True] * 3

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ncclrun.node import processes
-from tests.node.client import TOKEN, Client, connected
+from tests.node.client import SECONDS, TOKEN, Client, connected
 
 VERSIONS = Path.home() / ".pyenv" / "versions"
 
@@ -73,6 +75,18 @@ def node(env: dict[str, str]) -> Iterator[Client]:
 def runs(home: Path) -> Path:
     """Where the runs of that home lie."""
     return home / ".local" / "state" / "ncclrun" / "runs"
+
+
+def kill_with_warden(supervisor: int) -> None:
+    """SIGKILL to a supervisor and, before, to its warden, which would clear up after it; returns when both are dead."""
+    one = processes.look(supervisor)
+    assert one is not None
+    for pid in (one.ppid, one.pid):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + SECONDS
+    while any((now := processes.look(pid)) is not None and not now.ended for pid in (one.ppid, one.pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @contextlib.contextmanager

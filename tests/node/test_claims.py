@@ -76,6 +76,17 @@ def test_of_claims_at_once_each_gets_a_number_of_its_own(tmp_path: Path) -> None
     assert run.last_claim()[0] == 8
 
 
+@pytest.mark.parametrize("name", ["garbage", "\u00b2", "9" * 30, "-1"])
+def test_what_is_no_claim_counts_for_nothing_and_a_damaged_one_by_its_number(tmp_path: Path, name: str) -> None:
+    run = rundir.RunDir(tmp_path)
+    run.claim(None, {"by": "x"})
+    (tmp_path / "claims" / name).write_bytes(b"{}")
+    assert run.last_claim() == (1, {"by": "x"})
+    (tmp_path / "claims/2").write_bytes(b"\xff")
+    assert run.last_claim() == (2, {})
+    assert run.claim(None, {"by": "y"}) == 3
+
+
 def test_a_stop_says_why_it_was_asked_for(node: Client) -> None:
     node.launch("r", SLEEP)
     stop(node, reason="ncclrun stop by anna")

@@ -15,7 +15,7 @@ from ncclrun.node import gpuapps, gpulocks, leftovers, machine, prepare, process
 from ncclrun.node.gpulocks import Gpu, Locks
 from ncclrun.node.refusal import Refusal
 from tests.node.client import TOKEN, Client, Refused
-from tests.node.conftest import again
+from tests.node.conftest import again, kill_with_warden
 
 TWO = [Gpu(0, f"GPU-a-{os.getpid()}"), Gpu(1, f"GPU-b-{os.getpid()}")]
 SETSID = ["/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"]
@@ -125,10 +125,6 @@ class TestTheRequest:
 
 
 class TestLeftovers:
-    def kill_supervisor(self, runs: Path, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: (found := processes.look(pid)) is None or found.ended)
-
     def found(self, client: Client) -> list[dict[str, Any]]:
         return list(client.call("facts", python="")["leftovers"])
 
@@ -142,7 +138,7 @@ class TestLeftovers:
         node.prepare("dead")
         supervisor = node.start("dead", SETSID)["pid"]
         node.launch("alive", ["sleep", "1000"])
-        self.kill_supervisor(runs, supervisor)
+        kill_with_warden(supervisor)
         (left,) = self.found(node)
         assert (left["run_id"], left["node_rank"]) == ("dead", 0)
         assert left["count"] == len(left["processes"]) >= 1

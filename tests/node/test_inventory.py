@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ncclrun.node import gpus, inventory, processes
+from ncclrun.node.rundir import RunDir
 from tests.node.client import SECONDS, TOKEN, Client, Refused
-from tests.node.conftest import again
+from tests.node.conftest import again, kill_with_warden
 
 WAIT = "import time; print('first'); print('epoch 3', flush=True); time.sleep(600)"
 ABOUT = {"cluster": "lab", "program": "train.py", "first_rank": 4, "nodes": [{"name": "a", "host": "a", "nproc": 2}]}
@@ -82,6 +83,15 @@ def test_an_ended_run_is_told_with_how_its_first_rank_failed(node: Client) -> No
     assert entry["last"]["text"] == "so far"
 
 
+def test_when_other_nodes_were_heard_last_is_told(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "600"])
+    (part,) = map(RunDir, runs.glob("r/0-*"))
+    part.write_peers({1: 40.0, 2: None})
+    heard = wait_for(node, "r")["heard"]
+    assert heard == {"1": pytest.approx(time.time() - 40, abs=30), "2": None}
+    stop(node, "r")
+
+
 def test_of_the_ended_ones_the_newest_are_told_and_those_that_live_always(node: Client) -> None:
     for name in ("a", "b", "c"):
         node.launch(name, ["true"])
@@ -99,9 +109,7 @@ def test_a_run_whose_supervisor_was_killed_is_lost_and_what_lives_of_it_is_count
     wait_for(node, "r", ranks_alive=1)
     stray = ["setsid", sys.executable, "-c", WAIT]  # what outlives the launcher's death
     node.prepare("s")
-    owner = processes.look(node.start("s", processes=[{"argv": stray, "local_rank": 0, "env": {}}])["pid"])
-    assert owner is not None
-    processes.send(owner, signal.SIGKILL)
+    kill_with_warden(node.start("s", processes=[{"argv": stray, "local_rank": 0, "env": {}}])["pid"])
     entry = wait_for(node, "s", state="lost")
     assert (entry["since"], entry["supervisor"], entry["reason"]) == (None, None, "its supervisor is gone")
     node.call("stop", run_id="s", node_rank=0, how="kill", grace=1)

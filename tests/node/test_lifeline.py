@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from unittest import mock
 
 import pytest
+from pydantic import ValidationError
 
+from ncclrun.model.cluster import Launch
 from ncclrun.node import awake
 from ncclrun.node.caller import Caller
 from ncclrun.node.hub import Hub
-from ncclrun.node.lifeline import LINGER_SECONDS, Account, Lifeline, Stop, Terms, terms
+from ncclrun.node.lifeline import BEAT_SECONDS, LINGER_SECONDS, Account, Lifeline, Stop, Terms, terms
 from ncclrun.node.line import Broken, Line
 from ncclrun.node.listener import open_port
 from ncclrun.node.refusal import Refusal
@@ -113,6 +115,13 @@ def test_a_failure_reaches_every_other_node_with_its_origin(net: Net) -> None:
     assert net.now - before < LINGER_SECONDS
 
 
+def test_a_stop_that_a_controller_gave_to_another_node_first_is_no_fault_of_that_node(net: Net) -> None:
+    asked = Stop("term", None, "the data link is cut", 1, lost=True)
+    net.said[2] = Account("stopping", False, asked.reason, asked)
+    net.until(lambda: net.told[0])
+    assert net.told[0] == [asked]
+
+
 def test_a_kill_goes_over_a_stop_and_each_is_told_once(net: Net) -> None:
     net.said[0] = Account("stopping", False, "a stop was asked for", Stop("term", 7.0, "a stop was asked for", None))
     net.until(lambda: net.told[1] and net.told[2])
@@ -209,6 +218,19 @@ class TestAnEnd:
         net.until(lambda: net.left == {0, 1, 2})
         assert net.told[1] == [Stop("term", None, FAILED.reason, 2)]
 
+    def test_before_the_first_word_was_heard_is_acknowledged_too(self) -> None:
+        net = Net()
+        net.said[1] = FINISHED
+        net.until(lambda: 1 in net.left)
+        assert net.now < LINGER_SECONDS
+        net.close()
+
+    @pytest.mark.parametrize("rank", [0, 1])
+    def test_that_a_controller_has_heard_needs_nobody_else_to_hear_it(self, net: Net, rank: int) -> None:
+        del net.ends[2 if rank == 0 else 0]  # it hangs: by itself one would wait for it
+        assert not net.ends[rank].leave(FINISHED, net.now, net.controller)
+        assert net.ends[rank].leave(FINISHED, net.now, net.controller, released=True)
+
     def test_of_all_is_over_at_once(self, net: Net) -> None:
         before = net.now
         net.said = dict.fromkeys(net.said, FINISHED)
@@ -273,6 +295,13 @@ def test_a_clock_that_slept_holds_it_against_nobody() -> None:
     with mock.patch("time.monotonic", side_effect=[100.0, 101.0, 1101.0, 1102.0]):
         clock = awake.Clock()
         assert [clock.tick() for _ in range(3)] == [1.0, 1.0 + awake.MOST_STEP, 2.0 + awake.MOST_STEP]
+
+
+def test_one_that_slept_has_slept_less_than_the_least_lease_after_the_last_beat() -> None:
+    Launch(lease=3)
+    with pytest.raises(ValidationError):
+        Launch(lease=2.9)
+    assert awake.MOST_STEP + BEAT_SECONDS < 3
 
 
 class TestARequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -173,6 +174,29 @@ def test_it_beats_when_it_has_nothing_to_say(node: Client) -> None:
     node.write(wire.encode({"do": "beat"}))
     assert node.event("beat")[1] == b""
     assert node.answers == {}
+
+
+def test_a_removed_directory_costs_who_follows_nothing_and_others_what_was_there(
+    node: Client, runs: Path, tmp_path: Path, env: dict[str, str]
+) -> None:
+    go = tmp_path / "go"
+    node.launch(
+        "r", ["sh", "-c", f"echo before; until [ -e {go} ]; do echo x >&2; sleep 0.1; done; echo after; exit 5"]
+    )
+    assert node.event("log", stream="0.out")[1] == b"before\n"
+    shutil.rmtree(runs / "r")
+    deadline = time.monotonic() + SECONDS
+    while not list(runs.glob("r/*/control")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    go.touch()
+    record = node.end()
+    assert (record["reason"], record["lost_bytes"]["0.out"]) == ("failed", len("before\n"))
+    assert node.logs()["0.out"] == b"after\n"
+    with again(env) as late:
+        late.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+        assert late.end()["ranks"][0]["code"] == 5
+        assert late.logs()["0.out"] == b"\0" * len("before\n") + b"after\n"
 
 
 def test_a_file_size_limit_costs_log_bytes_and_neither_the_training_nor_its_end(env: dict[str, str]) -> None:

@@ -93,6 +93,30 @@ def test_an_end_that_no_frame_could_carry_is_told_in_short(tmp_path: Path) -> No
     assert run.end() == {"error": None}
 
 
+@pytest.mark.parametrize("damage", [b"", b'{"reas', b"\0\xff", b"[]"])
+def test_a_damaged_end_is_an_end_of_which_nothing_is_known(node: Client, runs: Path, damage: bytes) -> None:
+    node.launch("r", ["sh", "-c", "echo hello; exit 3"])
+    node.end()
+    (end,) = runs.glob("r/*/exit.json")
+    end.write_bytes(damage)
+    node.events.clear()
+    node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+    record = node.end()
+    assert (record["reason"], record["detail"]) == ("lost", f"{end} is damaged")
+    assert node.logs()["0.out"] == b"hello\n"
+
+
+def test_a_damaged_state_costs_neither_the_run_nor_the_stop(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "1000"])
+    (state,) = runs.glob("r/*/state.json")
+    state.write_bytes(b"\xff")
+    node.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
+    (entry,) = node.call("runs", limit=9)["runs"]
+    assert (entry["state"], entry["alive"] > 0) == ("starting", True)
+    assert node.call("stop", run_id="r", node_rank=0, how="term", grace=5.0)["asked"] is True
+    assert node.end()["reason"] == "stopped"
+
+
 def test_a_failure_stops_the_others_and_is_the_only_one_not_stopped(node: Client) -> None:
     node.launch("r", ["sleep", "1000"], ["sh", "-c", "sleep 0.2; exit 3"], ["sleep", "1000"])
     ranks = node.end()["ranks"]
@@ -191,6 +215,17 @@ def test_zombies_of_the_run_do_not_pile_up(node: Client) -> None:
         time.sleep(0.02)
     node.call("stop", run_id="r", node_rank=0, how="kill", grace=0)
     node.end()
+
+
+def test_an_order_that_is_none_is_left_alone_and_a_long_reason_is_cut(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "1000"])
+    (control,) = runs.glob("r/*/control")
+    with control.open("wb", buffering=0) as fifo:
+        fifo.write(b"\xff{no\n[1]\n")
+    node.call("stop", run_id="r", node_rank=0, how="kill", grace=0, reason="\U0001f525" * 5000)
+    end = node.end()
+    assert (end["reason"], end["stop"]["reason"]) == ("stopped", "\U0001f525" * 300)
+    assert (control.parent / "supervisor.log").read_text().count("not an order") == 2
 
 
 def test_a_channel_that_goes_before_it_heard_of_the_start_ends_no_run(node: Client) -> None:

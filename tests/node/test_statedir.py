@@ -50,6 +50,22 @@ def test_without_a_usable_home_a_private_directory_is_made_and_said(fallbacks: P
     assert str(private) in found.note
 
 
+def test_a_disk_that_takes_nothing_any_more_is_where_its_runs_are(
+    fallbacks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    usual = tmp_path / "state/ncclrun"
+    part = usual / f"runs/r/0-{machine.machine_id()}"
+    part.mkdir(parents=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("ncclrun.node.statedir.tempfile.TemporaryFile", full)
+    assert statedir.find().path != usual
+    os.mkfifo(part / "control")
+    assert statedir.find() == (usual, "")
+
+
 def test_a_planted_link_is_not_followed(fallbacks: Path, tmp_path: Path) -> None:
     (tmp_path / "trap").mkdir()
     (fallbacks / f"ncclrun-{os.getuid()}").symlink_to(tmp_path / "trap")

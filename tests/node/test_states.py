@@ -135,7 +135,7 @@ class Life(RuleBasedStateMachine):
         """As `follow` and `stop` do where no supervisor is to be found."""
         if self.run.control.exists() and self.run.supervisor() is None and self.run.end() is None:
             with power_cut_before(cut):
-                lost.settle(self.run)
+                lost.settle(self.run, self.run.run())
 
     # --- what a supervisor does
 

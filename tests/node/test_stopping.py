@@ -13,10 +13,16 @@ from pathlib import Path
 import pytest
 
 from ncclrun.node import processes
-from tests.node.client import SECONDS, TOKEN, Client
-from tests.node.conftest import again
+from tests.node.client import SECONDS, TOKEN, Client, Refused
 
 IGNORE = "trap '' TERM; echo ready; while :; do sleep 1000; done"
+
+
+def supervisor_of(runs: Path) -> processes.Process:
+    (state,) = runs.glob("r/*/state.json")
+    process = processes.look(int(json.loads(state.read_text())["supervisor"]["pid"]))
+    assert process is not None
+    return process
 
 
 def pids_of(mark: str) -> list[int]:
@@ -48,6 +54,27 @@ def test_a_stop_is_no_failure(node: Client) -> None:
     ]
     assert record["stop"]["how"] == "term"
     assert not stop(node), "there is nobody to ask any more"
+
+
+def test_a_stop_for_a_node_that_the_others_do_not_hear_is_told_as_that(node: Client) -> None:
+    node.launch("r", ["sleep", "1000"])
+    with pytest.raises(Refused) as refused:
+        node.call("stop", run_id="r", node_rank=0, how="term", grace=5, lost="2")
+    assert refused.value.code == "bad_request"
+    node.call("stop", run_id="r", node_rank=0, how="term", grace=5, reason="the data link is cut", lost=2)
+    stopped = node.end()["stop"]
+    assert (stopped["reason"], stopped["origin"], stopped["lost"]) == ("the data link is cut", 2, True)
+
+
+def test_a_supervisor_that_a_signal_halts_is_told_to_be(node: Client, runs: Path) -> None:
+    node.launch("r", ["sleep", "1000"])
+    supervisor = supervisor_of(runs).pid
+    os.kill(supervisor, signal.SIGSTOP)
+    node.event("state", halted=True)
+    os.kill(supervisor, signal.SIGCONT)
+    node.event("state", halted=False)
+    assert stop(node)
+    node.end()
 
 
 def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(node: Client) -> None:
@@ -135,30 +162,15 @@ def test_a_sweep_finds_by_cookie_alone_and_kills_when_asked(node: Client) -> Non
         lost.wait()
 
 
-def supervisor_of(runs: Path) -> int:
-    (state,) = runs.glob("r/*/state.json")
-    return int(json.loads(state.read_text())["supervisor"]["pid"])
-
-
 @pytest.mark.parametrize("escape", ["own session", "double fork", "closed pipes"])
 def test_a_killed_supervisor_is_noticed_and_its_run_swept(node: Client, runs: Path, escape: str) -> None:
     node.launch("r", ["sh", "-c", "echo words >&2; sleep 98764"], ESCAPES[escape])
     until_alive("98765", 2)
-    os.kill(supervisor_of(runs), signal.SIGKILL)
+    os.kill(supervisor_of(runs).pid, signal.SIGKILL)
     record = node.end()
     assert (record["reason"], record["survivors"]) == ("lost", [])
     assert record["ranks"][0]["tail"] == "words\n"
     assert pids_of("98765") + pids_of("98764") == []
-
-
-def test_a_killed_supervisor_is_noticed_by_the_next_controller(node: Client, env: dict[str, str], runs: Path) -> None:
-    node.launch("r", ["sh", "-c", IGNORE])
-    node.event("log", stream="0.out")
-    node.hang_up()
-    os.kill(supervisor_of(runs), signal.SIGKILL)
-    with again(env) as second:
-        second.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
-        assert second.end()["reason"] == "lost"
 
 
 def test_a_restarted_machine_is_told_apart(node: Client, runs: Path) -> None:
@@ -192,6 +204,6 @@ def test_a_process_is_known_by_its_start_not_by_its_number() -> None:
 
 def test_a_supervisor_that_somebody_stopped_hears_of_the_stop(node: Client, runs: Path) -> None:
     node.launch("r", ["sleep", "1000"])
-    os.kill(supervisor_of(runs), signal.SIGSTOP)
+    os.kill(supervisor_of(runs).pid, signal.SIGSTOP)
     assert node.call("stop", run_id="r", node_rank=0, how="term", grace=5)["asked"]
     assert node.end()["reason"] == "stopped"

@@ -78,6 +78,7 @@ def test_the_worker_that_failed_is_known_with_its_own_end(node: Client, how: str
     first, second = record["ranks"]
     assert (second["code"], second["signal"], second["stopped"]) == (code, number, False)
     assert first["stopped"]
+    assert not record["launcher"]["terminated"]
     # torchrun waits for this one in the kernel, so that it may be faster than we are.
     assert (first["code"], first["signal"]) in ((None, signal.SIGTERM), (None, None))
     assert second["ended_at"] < first["ended_at"]
@@ -104,6 +105,7 @@ def test_a_stop_reaches_the_workers_through_torchrun(node: Client) -> None:
     assert (record["reason"], record["survivors"]) == ("stopped", [])
     assert [rank["stopped"] for rank in record["ranks"]] == [True, True]
     assert {rank["signal"] for rank in record["ranks"]} <= {15, None}
+    assert record["launcher"]["terminated"]
 
 
 def test_no_worker_survives_its_torchrun(node: Client) -> None:

@@ -89,11 +89,19 @@ class TestOptions:
         assert (launch.nproc_per_node, launch.master_port) == ("auto", "auto")
 
     def test_what_is_not_given_stays(self) -> None:
-        before = node("a", nproc_per_node=8, grace=1.0, address="10.0.0.1", gpus=(0,))
+        before = node("a", nproc_per_node=8, grace=1.0, address="10.0.0.1", gpus=(0,), rendezvous="static")
         assert with_options(before, SCRIPT) == before
 
     def test_a_grace_of_nothing_is_given(self) -> None:
         assert with_options(node("a", grace=30.0), JobSpec("script", "t.py", grace=0.0)).launch.grace == 0.0
+
+    @pytest.mark.parametrize(
+        ("said", "restarts", "taken"),
+        [("auto", 0, "static"), ("auto", 2, "c10d"), ("static", 2, "static"), ("c10d", 0, "c10d")],
+    )
+    def test_restarts_choose_the_rendezvous_that_knows_of_them(self, said: str, restarts: int, taken: str) -> None:
+        chosen = with_options(node("a", rendezvous=said, max_restarts=restarts), SCRIPT).launch
+        assert chosen.rendezvous == taken
 
     def test_the_plan_has_them(self) -> None:
         made = plan([node("a"), node("b")], JobSpec("script", "t.py", nproc_per_node=2, env={"A": "1"}))

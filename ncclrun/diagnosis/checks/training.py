@@ -100,9 +100,9 @@ def pip(subject: Subject) -> str:
 def python(subject: Subject) -> Iterator[Problem]:
     """There, and with torch."""
     found = subject.facts.python
-    if not found.version:
+    if not found.version or (found.error and not found.torch):
         yield NO_PYTHON.found(
-            f"the training Python {found.executable!r} can't be run: {found.error}",
+            f"the training Python {found.executable!r} is of no use: {found.error}",
             "set launch.python (or the node's python) to one that is there; on that host:  command -v python3",
             "error",
         )

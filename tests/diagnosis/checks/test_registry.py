@@ -31,8 +31,14 @@ class TestOneNode:
     def test_a_python_that_can_not_be_run(self) -> None:
         (problem,) = node_problems(node("a"), facts("a", python=PythonFacts("/no/python", error="no such file")))
         assert (problem.code, problem.level) == ("no_python", "error")
-        assert "'/no/python' can't be run: no such file" in problem.message
+        assert "'/no/python' is of no use: no such file" in problem.message
         assert "launch.python" in problem.fix
+
+    def test_a_python_of_another_age_is_told_as_that_and_not_as_one_without_torch(self) -> None:
+        old = facts("a", python=PythonFacts("/py", "3.6.9", error="Python 3.6.9 is too old"))
+        (problem,) = node_problems(node("a"), old)
+        assert problem.code == "no_python"
+        assert "3.6.9 is too old" in problem.message
 
     def test_a_python_without_torch(self) -> None:
         bare = facts("a", python=PythonFacts("/my env/python", "3.11.4"))

@@ -1,11 +1,11 @@
-"""Runs survive, or end well under, the faults of `processes.py`."""
+"""Runs survive, or end well under, the faults of `supervisors.py`."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.faults.fault import Fault
-from tests.faults.processes import fault as catalogue
+from tests.faults.supervisors import fault as catalogue
 from tests.faults.survive import survive
 from tests.jobs.bench import Bench
 
