@@ -42,9 +42,9 @@ def schema() -> None:
 def version(show: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False) -> None:
     """What is common to all commands."""
     if show:
-        from importlib.metadata import version as installed
+        from ncclrun.commands.ownversion import own_version
 
-        typer.echo(f"ncclrun {installed('ncclrun')}")
+        typer.echo(f"ncclrun {own_version()}")
         raise typer.Exit
 
 

@@ -9,11 +9,11 @@ import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from ncclrun.commands.history import RunDir
+from ncclrun.commands.ownversion import own_version
 from ncclrun.diagnosis.explain.scan import LogScan
 from ncclrun.model.errors import UsageError
 from ncclrun.model.explainevents import Bundled, Explained
@@ -63,7 +63,7 @@ def _files(
     about = {
         "format": "ncclrun bundle 1",
         "made_at": time.time(),
-        "ncclrun": version("ncclrun"),
+        "ncclrun": own_version(),
         "python": platform.python_version(),
         "nccl": sorted(
             {place.text for scan in scans if "version" in scan.facts for place in scan.facts["version"].places}

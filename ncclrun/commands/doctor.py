@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pydantic import TypeAdapter
 from ncclrun.commands.answers import read_answer
 from ncclrun.commands.control import Control
 from ncclrun.commands.findings import Finding, findings_told, problem_of
+from ncclrun.commands.ownversion import own_version
 from ncclrun.commands.recordfile import save
 from ncclrun.commands.visit import Visit
 from ncclrun.diagnosis.checks.registry import KINDS, all_problems
@@ -77,7 +77,7 @@ def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> G
         lost = [Finding(rank, problem) for rank, problem in sorted(visit.lost.items()) if rank in visit.connected]
         yield from findings_told(visit.nodes, lost)
         nodes = tuple(_record(visit, rank, told.get(rank)) for rank in range(len(cluster.nodes)))
-    return Records(nodes, cluster.source, time.time(), f"ncclrun {version('ncclrun')}")
+    return Records(nodes, cluster.source, time.time(), f"ncclrun {own_version()}")
 
 
 def _asked(session: Session, python: str) -> _Told:
