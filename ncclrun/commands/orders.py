@@ -112,7 +112,7 @@ class Orders:
         yield Warn(
             text=f"{who} has taken the run over at {time.strftime('%H:%M:%S', since)}; this ncclrun only shows it "
             "from now on",
-            fix=f"ncclrun stop {self._run_id}   ends it all the same, as Ctrl-C does",
+            fix=f"ncclrun stop {self._run_id}   (or Ctrl-C here)",
         )
 
     def _first(self) -> Member | None:

@@ -83,7 +83,7 @@ def _over(run: RunDir) -> Ended | None:
     end = run.read("end.json") or {}
     if not end.get("complete"):
         return None
-    reason = f"run {run.run_id} has ended already ({end['reason']}; ncclrun logs {run.run_id} shows its output)"
+    reason = f"run {run.run_id} has ended already ({end['reason']};  ncclrun logs {run.run_id}  shows its output)"
     return Ended(run_id=run.run_id, exit_code=int(end["exit_code"]), reason=reason, seconds=0.0)
 
 
