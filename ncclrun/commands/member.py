@@ -17,6 +17,8 @@ from ncclrun.transport.session import Session
 
 How = Literal["term", "kill"]
 
+LEASE = 30.0
+"""Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
 LATELY = 4.0
 """Seconds: a node that has nothing else to say says so every 2 s."""
 
@@ -81,6 +83,11 @@ class Member:
     def answers(self) -> bool:
         """Whether its host is heard here."""
         return self.session is not None and self.unknown_since is None
+
+    @property
+    def lease(self) -> float:
+        """Seconds for which it may be silent."""
+        return self.node.launch.lease or LEASE
 
     def teller(self) -> Teller:
         """What it tells of the other nodes' supervisors.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ncclrun.commands import follow
+from ncclrun.commands import leases
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.logfiles import NoLogs
@@ -103,7 +103,7 @@ def test_a_link_that_breaks_under_a_stop_keeps_the_stop_from_nobody_else() -> No
 
 
 def test_a_host_that_is_given_up_is_told_with_what_kept_us_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "LEASE", 0.2)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
     session = Scripted()
     alone = member(0, session)
     inbox: Any = queue.SimpleQueue()
@@ -172,7 +172,7 @@ def test_a_link_that_was_found_for_one_that_broke_again_meanwhile_is_not_taken()
 def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(follow, "LEASE", 0.2)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
     inbox: Any = queue.SimpleQueue()
 
     living = Scripted()
@@ -363,7 +363,7 @@ class TestUnreachableFromHereAlone:
     @staticmethod
     def events(monkeypatch: pytest.MonkeyPatch, peers: dict[str, float | None]) -> tuple[list[Event], Scripted]:
         """Node 1 is out of our reach, and node 0 says this of it, and nothing any more once we were warned."""
-        monkeypatch.setattr(follow, "LEASE", 0.5)
+        monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.5)
         inbox: Any = queue.SimpleQueue()
         living = Scripted()
         living.stopped = lambda: inbox.put((0, 0, STOPPED, b""))
@@ -400,7 +400,7 @@ class TestUnreachableFromHereAlone:
 def test_one_that_the_others_do_not_hear_stops_the_run_for_all_and_the_nodes_are_told_whose_fault(
     monkeypatch: pytest.MonkeyPatch, settle: float
 ) -> None:
-    monkeypatch.setattr(follow, "LEASE", 5.0)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 5.0)
     inbox: Any = queue.SimpleQueue()
     sessions = [Scripted(), Scripted()]
     for rank, session in enumerate(sessions):
@@ -437,8 +437,8 @@ def test_what_hangs_is_told_by_who_was_heard_lately(quiet_for: float, why: str) 
 def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_its_lease_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(follow, "LEASE", 1.0)
-    monkeypatch.setattr(follow, "DEAF", 60.0)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 1.0)
+    monkeypatch.setattr(leases, "DEAF", 60.0)
     inbox: Any = queue.SimpleQueue()
     members = [member(0, Scripted()), member(1, Scripted())]
     for rank in (0, 1):
@@ -464,8 +464,8 @@ def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_it
 
 
 def test_nodes_that_never_answer_again_are_lost_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "LEASE", 0.2)
-    monkeypatch.setattr(follow, "DEAF", 0.5)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
+    monkeypatch.setattr(leases, "DEAF", 0.5)
     inbox: Any = queue.SimpleQueue()
     members = [member(0, Scripted()), member(1, Scripted())]
     for rank in (0, 1):
