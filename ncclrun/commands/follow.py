@@ -30,6 +30,7 @@ from ncclrun.transport.session import Answer, refusal
 WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 REBOOTED = "the host was rebooted"
+GONE = "the host knows nothing of the run any more"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
 STOP_SLACK = 15.0
@@ -194,7 +195,17 @@ class Follower:
             # The request to start was lost with the link, or is still on its way: it must find nothing to start.
             member.not_started = error.message
             yield from self._ask(member, "discard", token=self._token)
-        elif do == "follow" and error is not None:
+        elif do == "follow" and error is not None and error.code == "unknown_run" and not member.rebooted:
+            # Its directory was removed: what lives of it all the same is known by its cookie.
+            wanted = self._held is None and member.asked is None
+            yield from self._ask(member, "sweep", token=self._token, kill=not wanted)
+        elif do == "sweep" and error is None:
+            alive = ", ".join(f"{one['pid']} {one['command']}" for one in answer["alive"])
+            member.gone = not alive
+            yield from self._lose(
+                member, f"its directory is gone, and of its processes live: {alive}" if alive else GONE
+            )
+        elif do in ("follow", "sweep") and error is not None:
             yield from self._lose(member, REBOOTED if member.rebooted else error.message)
         elif do == "claim" and error is None:
             self._orders.granted(member, int(answer["epoch"]))

@@ -49,6 +49,8 @@ class Member:
     lost_at: float | None = None
     rebooted: bool = False
     """Since the run was started there; it may have ended before."""
+    gone: bool = False
+    """Its host has no directory of the run, and no process."""
     refused: str | None = None
     """Why it never started."""
     unreached: bool = False
@@ -117,6 +119,7 @@ class Member:
             lost=None if self.record else self.lost,
             lost_at=self.lost_at,
             rebooted=self.rebooted,
+            gone=self.gone,
             refused=self.refused,
             unreached=self.unreached,
         )

@@ -80,7 +80,7 @@ def attach(run: RunDir, transport: Transport, control: Control, *, stall: Stall 
 
 def _over(run: RunDir) -> Ended | None:
     """The end of a run that is known to have ended on all nodes; there is nobody to ask any more."""
-    end = run.read("end.json") or {}
+    end = run.end() or {}
     if not end.get("complete"):
         return None
     reason = f"run {run.run_id} has ended already ({end['reason']};  ncclrun logs {run.run_id}  shows its output)"
@@ -107,8 +107,8 @@ class Rejoin:
         self._how = how
         self._stall = stall
         self._record = run.read("run.json") or {}
-        self._began = float(self._record.get("started_at", time.time()))
         self._nodes = run_nodes(run)
+        self._began = float(self._record.get("started_at", time.time()))
         self._inbox = Inbox()
         self._sessions: dict[int, Session] = {}
         self._members: list[Member] = []
@@ -216,9 +216,9 @@ class Rejoin:
             victims=outcome.victims,
             directory=str(self._run.path),
         )
-        told = (self._run.read("end.json") or {}).get("complete") or isinstance(self._writer, ReadAlong)
+        told = (self._run.end() or {}).get("complete") or isinstance(self._writer, ReadAlong)
         # Whoever writes the logs here says whether they are whole.
-        if all(member.record is not None or member.rebooted for member in self._members) and not told:
+        if all(member.record is not None or member.rebooted or member.gone for member in self._members) and not told:
             complete = self._how is None and self._writer.lost == 0
             self._run.write_end(ended, program=str(self._record.get("program", "")), complete=complete)
         return ended

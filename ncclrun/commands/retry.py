@@ -23,7 +23,7 @@ AGAIN_PAUSE = 60.0
 """The least where a lost node is tried again itself: a host that restarts takes minutes."""
 LONGEST_PAUSE = 300.0
 TICK = 0.1
-_LOST = {"lost": "supervisor lost", "rebooted": "host rebooted", "unknown": "host lost"}
+_LOST = {"lost": "supervisor lost", "rebooted": "host rebooted", "gone": "run directory lost", "unknown": "host lost"}
 """States in the closing table of a node that the run has lost."""
 
 

@@ -38,7 +38,7 @@ def history(*, everything: bool = False) -> Iterator[Event]:
 def recorded(run: RunDir) -> RecordedRun:
     """What is known here of one run; raises NcclrunError, KeyError, TypeError or ValueError for a damaged record."""
     record = run.read("run.json") or {}
-    end = run.read("end.json")
+    end = run.end()
     started = _number(record.get("started_at"))
     ended = None if end is None else _number(end.get("ended_at"))
     seconds = None if end is None else _number(end.get("seconds"))

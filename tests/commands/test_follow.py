@@ -18,6 +18,7 @@ from ncclrun.commands.logfiles import NoLogs
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
+from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
 from ncclrun.model.events import Event, Log, RanksMoved, Stopping, Warn
@@ -44,9 +45,13 @@ class Scripted:
         """Claims and stops with the epoch that they came with."""
         self.lost: int | None = None
         """Of the last request."""
+        self.killed: bool | None = None
+        """Whether a sweep was asked to end what it finds."""
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
         self.stopped: Callable[[], None] = lambda: None
+        self.alive: list[dict[str, Any]] = []
+        """What a sweep finds."""
         self.gone = True
         """Whether the supervisor goes when it is let go."""
 
@@ -69,7 +74,9 @@ class Scripted:
             return
         if do == "claim":
             self.epoch = args["epoch"] or self.epoch + 1
-        then({"ok": True, "epoch": self.epoch})
+        if do == "sweep":
+            self.killed = args["kill"]
+        then({"ok": True, "epoch": self.epoch, "alive": self.alive})
         if do == "follow":
             self.followed()
         if do == "stop":
@@ -565,3 +572,33 @@ def test_a_node_that_can_write_no_end_is_not_waited_for() -> None:
     alone = member(0, session)
     list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
     assert alone.lost == "its end can't be written: no space left"
+
+
+class TestAHostThatKnowsNothingOfTheRun:
+    """Its directory was removed there, and its supervisor is dead."""
+
+    def met(self, *alive: dict[str, Any], stop: bool = False) -> tuple[Member, Scripted]:
+        session = Scripted(follow="unknown_run")
+        session.alive = list(alive)
+        alone = member(0, session)
+        follower = Follower("r", [alone], queue.SimpleQueue(), NoLogs(), Control(), never, token="t", settle=0.1)
+        if stop:
+            list(follower.stop_for_user("ncclrun stop", "term"))
+        list(follower.events())
+        return alone, session
+
+    def test_and_has_no_process_of_it_is_confirmed_to_be_rid_of_it(self) -> None:
+        alone, session = self.met()
+        assert session.killed is False
+        (row,) = first_failure([alone.ended("exec")]).nodes
+        assert (row.state, row.confirmed, row.detail) == ("gone", True, follow.GONE)
+
+    def test_and_has_processes_of_it_is_not(self) -> None:
+        alone, _ = self.met({"pid": 7, "command": "python t.py"})
+        (row,) = first_failure([alone.ended("exec")]).nodes
+        assert (row.state, row.confirmed) == ("unknown", False)
+        assert "7 python t.py" in row.detail
+
+    def test_is_rid_of_them_when_the_run_is_to_be_stopped(self) -> None:
+        _, session = self.met(stop=True)
+        assert session.killed is True

@@ -98,12 +98,27 @@ class TestRunDir:
         assert run.read("end.json") == {"exit_code": 8, "name": "ä\udcff"}
         assert {path.name for path in run.path.iterdir()} == {"logs", "end.json"}
 
-    @pytest.mark.parametrize("text", ["", "{", "\xff"])
-    def test_a_damaged_record_is_named(self, text: str) -> None:
+    @pytest.mark.parametrize("text", ["", "{", "\xff", "[1]", "7"])
+    def test_a_damaged_record_is_named_with_the_way_round_it(self, text: str) -> None:
         run = RunDir.create("r")
         (run.path / "run.json").write_bytes(text.encode("latin-1"))
-        with pytest.raises(NcclrunError, match=r"can't read .*run\.json"):
+        with pytest.raises(NcclrunError, match=r"run\.json is damaged") as caught:
             run.read("run.json")
+        assert "--cluster FILE" in caught.value.fix
+
+    @pytest.mark.parametrize("record", [{}, {"complete": True}, {"exit_code": "0", "reason": "", "ended_at": 0}])
+    def test_an_end_without_what_everybody_asks_of_it_is_damaged(self, record: dict[str, object]) -> None:
+        run = RunDir.create("r")
+        run.write("end.json", record)
+        with pytest.raises(NcclrunError, match=r"end\.json is damaged") as caught:
+            run.end()
+        assert f"rm {run.path}/end.json;  ncclrun attach r" in caught.value.fix
+
+    def test_a_damaged_end_keeps_nobody_from_another_run(self) -> None:
+        for run_id in ("old", "going"):
+            RunDir.create(run_id).write("run.json", {})
+        (RunDir(state_home() / "runs" / "old").path / "end.json").write_text("")
+        assert find_run(None, going=True).run_id == "going"
 
     def test_one_that_never_started_is_forgotten(self) -> None:
         run = RunDir.create("r")
