@@ -174,7 +174,7 @@ def is_node(member: RunMember, node: Node) -> bool:
 
 
 def _by_name(member: RunMember, cluster: ClusterSpec, taken: set[int]) -> Node:
-    """The host of that address, else that name's, of those that are no other node's: the file's names may have moved."""
+    """The host of that address, else that name's, of those that are no other node's: names may have moved."""
     nodes = [node for place, node in enumerate(cluster.nodes) if place not in taken]
     for node in sorted(nodes, key=lambda node: node.host != member.host):
         if is_node(member, node):

@@ -48,6 +48,13 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
+def refuse_used(run_id: str) -> None:
+    """Raises UsageError where this machine knows a run of that id."""
+    path = state_home() / "runs" / run_id
+    if path.is_dir():
+        raise UsageError(f"there is a run {run_id} already, in {path}", fix="choose another --run-id")
+
+
 def attempt_id(name: str, number: int) -> str:
     """The run id of an attempt of a run: the name itself for the first, ``<name>.2``, ``<name>.3`` for the others."""
     return name if number == 1 else f"{name}.{number}"
@@ -78,9 +85,8 @@ class RunDir:
             path.mkdir(mode=0o700)
             (path / "logs").mkdir(mode=0o700)
         except OSError as error:
-            if isinstance(error, FileExistsError) and path.is_dir():
-                message, fix = f"there is a run {run_id} already, in {path}", "choose another --run-id"
-                raise UsageError(message, fix=fix) from error
+            if isinstance(error, FileExistsError):
+                refuse_used(run_id)
             raise NcclrunError(f"can't make the run's directory {path}: {error.strerror}", fix=STATE_FIX) from error
         return cls(path)
 
