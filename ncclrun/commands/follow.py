@@ -30,7 +30,7 @@ from ncclrun.transport.session import Answer, refusal
 WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
 REBOOTED = "the host was rebooted"
-GONE = "the host knows nothing of the run any more"
+GONE = "the host has no directory of the run any more"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
 STOP_SLACK = 15.0
