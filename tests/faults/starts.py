@@ -25,13 +25,13 @@ def nothing(scene: Scene) -> None:
 
 @fault("a host is off before the start", Seen(255, text='"unreachable"'), before=True)
 def _off(scene: Scene) -> None:
-    scene.yaml(ssh={"connect_timeout": 2})
+    scene.yaml(ssh={"connect_timeout": 5})
     scene.host.kill()
 
 
 @fault("sshd takes the connection and says nothing", Seen(255, text='"timeout"'), before=True)
 def _mute(scene: Scene) -> None:
-    scene.yaml(ssh={"connect_timeout": 2})
+    scene.yaml(ssh={"connect_timeout": 5})
     init = scene.host.pid
     assert init
     os.kill(init, signal.SIGSTOP)
