@@ -13,7 +13,7 @@ import pytest
 
 from ncclrun.commands import leases
 from ncclrun.commands.control import Control
-from ncclrun.commands.follow import Follower
+from ncclrun.commands.follow import GONE, Follower
 from ncclrun.commands.logfiles import NoLogs
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.lifeline import cut_off
@@ -591,7 +591,7 @@ class TestAHostThatKnowsNothingOfTheRun:
         alone, session = self.met()
         assert session.killed is False
         (row,) = first_failure([alone.ended("exec")]).nodes
-        assert (row.state, row.confirmed, row.detail) == ("gone", True, follow.GONE)
+        assert (row.state, row.confirmed, row.detail) == ("gone", True, GONE)
 
     def test_and_has_processes_of_it_is_not(self) -> None:
         alone, _ = self.met({"pid": 7, "command": "python t.py"})
