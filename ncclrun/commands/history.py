@@ -99,8 +99,14 @@ class RunDir:
             run.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise NcclrunError(f"can't make the run's directory {run.path}: {error.strerror}", fix=STATE_FIX) from error
-        if run.read("run.json") is None:
+        known = run.read("run.json")
+        if known is None:
             run.write("run.json", record)
+        elif known.get("token") != record["token"]:
+            message = (
+                f"this machine knows another run {run_id}; the nodes have one that {record.get('by') or '?'} started"
+            )
+            raise UsageError(message, fix="XDG_STATE_HOME=$HOME/elsewhere before the command keeps the two apart")
         return run
 
     def write(self, name: str, record: dict[str, Any]) -> None:

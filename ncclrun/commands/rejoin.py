@@ -19,7 +19,7 @@ from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE, NcclrunError
 from ncclrun.model.events import Event, Log, RunCreated, Unreachable, Warn
 from ncclrun.model.job import Stall
 from ncclrun.model.plan import Endpoint
@@ -133,7 +133,9 @@ class Rejoin:
         finally:
             self._control.askable = False
             self._close()
-        yield self._ended(follower)
+        ended = self._ended(follower)
+        yield from self._remember(ended)
+        yield ended
 
     def _connect(self) -> Iterator[Event]:
         specs = [known.node for known in self._nodes]
@@ -206,7 +208,7 @@ class Rejoin:
             )
         launcher = self._record.get("launcher", "torchrun")
         outcome = first_failure([member.ended(launcher) for member in self._members], stopped_by=follower.stopped_by)
-        ended = Ended(
+        return Ended(
             run_id=self._run.run_id,
             exit_code=outcome.exit_code,
             reason=outcome.reason,
@@ -216,12 +218,17 @@ class Rejoin:
             victims=outcome.victims,
             directory=str(self._run.path),
         )
+
+    def _remember(self, ended: Ended) -> Iterator[Event]:
+        """Writes the end where it is known; a disk that does not take it keeps the verdict from nobody."""
         told = (self._run.end() or {}).get("complete") or isinstance(self._writer, ReadAlong)
         # Whoever writes the logs here says whether they are whole.
         if all(member.record is not None or member.rebooted or member.gone for member in self._members) and not told:
             complete = self._how is None and self._writer.lost == 0
-            self._run.write_end(ended, program=str(self._record.get("program", "")), complete=complete)
-        return ended
+            try:
+                self._run.write_end(ended, program=str(self._record.get("program", "")), complete=complete)
+            except NcclrunError as error:
+                yield Warn(text=error.message, fix=error.fix)
 
 
 def _ended_at(members: list[Member]) -> float:

@@ -138,9 +138,15 @@ class TestRunDir:
     def test_one_that_another_machine_started_is_taken_in_once(self) -> None:
         run = RunDir.adopt("r", {"token": "t"})
         (run.path / "0-machine").mkdir()  # a node's own part, on a machine that is one of the nodes
-        assert RunDir.adopt("r", {"token": "other"}).read("run.json") == {"token": "t"}
+        assert RunDir.adopt("r", {"token": "t", "by": "anna"}).read("run.json") == {"token": "t"}
         assert find_run(None) == run
         assert run.logs.stat().st_mode & 0o777 == 0o700
+
+    def test_one_of_a_name_that_another_run_has_here_is_not_taken_for_that(self) -> None:
+        RunDir.adopt("r", {"token": "mine"})
+        with pytest.raises(UsageError, match=r"another run r; .* anna@desk") as caught:
+            RunDir.adopt("r", {"token": "theirs", "by": "anna@desk"})
+        assert "XDG_STATE_HOME" in caught.value.fix
 
     def test_an_id_from_a_node_that_is_no_directory_name_is_refused(self) -> None:
         with pytest.raises(UsageError, match="can't be a run id"):
