@@ -48,7 +48,7 @@ class Leases:
         if len(going) < 2 or any(member.answers for member in going):
             self._told_deaf = False
             return
-        deaf = now - max(member.unknown_since or 0.0 for member in going)
+        deaf = min(member.silent(now) for member in going)
         if deaf < DEAF:
             self._deaf_until = now
         if deaf > going[0].lease and not self._told_deaf:

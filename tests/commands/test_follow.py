@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ncclrun.commands import follow, leases
+from ncclrun.commands import leases
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import GONE, Follower
 from ncclrun.commands.logfiles import NoLogs
