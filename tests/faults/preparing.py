@@ -107,7 +107,7 @@ def noexec(scene: Scene) -> None:
     "nothing may be executed from where runs are kept", Seen(7, "exit code 7", rank=True), work="gloo", setting=noexec
 )
 def _noexec(scene: Scene) -> None:
-    scene.order(scene.rank, "sys.exit(7)")
+    scene.order(scene.rank, "os._exit(7)")
 
 
 @fault("the data network's interface is down on one node", Seen(3), before=True)
