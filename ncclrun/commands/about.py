@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ncclrun.model.cluster import ClusterSpec
+from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
 
 
@@ -20,12 +21,13 @@ def controller() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def about(cluster: ClusterSpec, program: str, plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
+def about(cluster: ClusterSpec, job: JobSpec, plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
     """``about`` of a `prepare` request (docs/node-protocol.md); arguments may be secret, and stay out."""
     return {
         "cluster": cluster.name,
         "source": cluster.source,
-        "program": program,
+        "program": job.title,
+        "name": job.attempt.name if job.attempt else None,
         "node": node.node.name,
         "first_rank": node.first_rank,
         "endpoint": asdict(node.endpoint),

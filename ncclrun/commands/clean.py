@@ -195,7 +195,7 @@ def _records() -> list[_Record]:
     found = []
     for run in all_runs():
         try:
-            record, end = run.read("run.json") or {}, run.read("end.json")
+            record, end = run.read("run.json") or {}, run.end()
             run_nodes(run)
             ended = None if end is None else float(end["ended_at"])
             at = ended if ended is not None else float(record["started_at"])

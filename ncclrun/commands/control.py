@@ -25,8 +25,9 @@ class Control:
         self.asking = False
 
     def press(self) -> None:
-        """One more request, as Ctrl-C makes it."""
-        self.level += 1
+        """One more request, as Ctrl-C makes it; nothing to who is leaving (a logout sends SIGHUP and SIGTERM)."""
+        if not self.detach:
+            self.level += 1
 
     def stopped(self) -> bool:
         """Whether anything was asked."""

@@ -84,23 +84,19 @@ def find_one(cluster: ClusterSpec, transport: Transport, control: Control, run_i
     found = find_runs(cluster, transport, control)
     if run_id is None and found:
         return next((run for run in found if run.going), found[0])
-    for run in found:
-        if run_id is not None and run_id in names_of(run.run_id):
-            return run
     if run_id is None:
         raise UsageError(f"no run of yours is on the nodes of {cluster.source}", fix="ncclrun launch CLUSTER SCRIPT")
+    meant = (
+        [run for run in found if run.record["name"] == run_id]
+        or [run for run in found if run.run_id == run_id]
+        or [run for run in found if run.record["name"] == run.run_id and run_id == f"{run.run_id}.1"]
+    )
+    if meant:
+        return meant[0]
     raise UsageError(
         f"no run {run_id!r} is on the nodes of {cluster.source}",
         fix=near(run_id, [run.run_id for run in reversed(found)]),
     )
-
-
-def names_of(run_id: str) -> tuple[str, ...]:
-    """What a run may be called by: ``a.2`` is the second attempt of ``a``, and ``a`` may be its own first."""
-    name, dot, number = run_id.rpartition(".")
-    if dot and number.isdigit():
-        return run_id, name
-    return run_id, f"{run_id}.1"
 
 
 def by_run(parts: Sequence[Part]) -> dict[str, list[Part]]:
@@ -127,7 +123,8 @@ def _found(parts: Sequence[Part], cluster: ClusterSpec, sessions: Mapping[int, S
         for rank in range(max(known) + 1)
     )
     firsts = list(accumulate((member.nproc for member in members), initial=0))
-    rows = [_row(member, known.get(rank), firsts[rank], cluster) for rank, member in enumerate(members)]
+    taken = {part.place for part in parts}
+    rows = [_row(member, known.get(rank), firsts[rank], cluster, taken) for rank, member in enumerate(members)]
     since = min(part.entry.prepared_at - part.offset for part in parts)
     return FoundRun(
         run_id=entry.run_id,
@@ -136,6 +133,7 @@ def _found(parts: Sequence[Part], cluster: ClusterSpec, sessions: Mapping[int, S
         by=entry.by,
         record={
             "run_id": entry.run_id,
+            "name": about.name,
             "token": token,
             "cluster": about.cluster or cluster.name,
             "source": cluster.source,
@@ -150,11 +148,13 @@ def _found(parts: Sequence[Part], cluster: ClusterSpec, sessions: Mapping[int, S
     )
 
 
-def _row(member: RunMember, part: Part | None, first_rank: int, cluster: ClusterSpec) -> dict[str, Any]:
+def _row(
+    member: RunMember, part: Part | None, first_rank: int, cluster: ClusterSpec, taken: set[int]
+) -> dict[str, Any]:
     """A node's row of the record; ``first_rank`` is what it would be in the order of the nodes."""
     if part is not None and part.entry.about.first_rank is not None:
         first_rank = part.entry.about.first_rank
-    node = cluster.nodes[part.place] if part is not None else _by_name(member, cluster)
+    node = cluster.nodes[part.place] if part is not None else _by_name(member, cluster, taken)
     bare = node.launch.model_copy(update={"env": {}, "forward_env": ()})  # as in our own records: no secrets
     row: dict[str, Any] = {
         "node": TypeAdapter(Node).dump_python(replace(node, name=member.name, launch=bare), mode="json"),
@@ -173,8 +173,10 @@ def is_node(member: RunMember, node: Node) -> bool:
     return member.name == node.name or member.host == node.host
 
 
-def _by_name(member: RunMember, cluster: ClusterSpec) -> Node:
-    for node in cluster.nodes:
+def _by_name(member: RunMember, cluster: ClusterSpec, taken: set[int]) -> Node:
+    """The host of that address, else that name's, of those that are no other node's: names may have moved."""
+    nodes = [node for place, node in enumerate(cluster.nodes) if place not in taken]
+    for node in sorted(nodes, key=lambda node: node.host != member.host):
         if is_node(member, node):
             return node
     return replace(cluster.nodes[0], name=member.name, host=member.host, address=None, gpus=None)

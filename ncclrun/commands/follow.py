@@ -11,6 +11,7 @@ from typing import Any
 from ncclrun.commands.awake import Clock
 from ncclrun.commands.control import Control
 from ncclrun.commands.inbox import Message
+from ncclrun.commands.leases import Leases
 from ncclrun.commands.links import Connect, Links
 from ncclrun.commands.logfiles import LogSink
 from ncclrun.commands.member import How, Member, first_bad, learn_ranks
@@ -18,22 +19,18 @@ from ncclrun.commands.orders import Orders
 from ncclrun.commands.release import release
 from ncclrun.commands.stall import StallWatch
 from ncclrun.commands.streams import Streams
-from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.errors import HostError, NcclrunError
 from ncclrun.model.events import Event, NodeState, NodeStateName, Stopping, Warn
 from ncclrun.model.outcome import StoppedBy
-from ncclrun.model.words import bare
+from ncclrun.model.words import bare, lasting
 from ncclrun.transport.pulse import SILENCE_SECONDS
 from ncclrun.transport.session import Answer, refusal
 
 WORKERS_OVER = "all workers have ended"
 """The reason in a node's state from the end of its last worker on (node/supervisor.py)."""
-LEASE = 30.0
-"""Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
-DEAF = 300.0
-"""Seconds for which none of several nodes may answer before they count as lost: it is rather our own network then."""
 REBOOTED = "the host was rebooted"
+GONE = "the host has no directory of the run any more"
 BATCH = 1000
 """Frames taken from the nodes at a time."""
 STOP_SLACK = 15.0
@@ -82,8 +79,7 @@ class Follower:
         self._settled = time.monotonic() + settle
         self._held: tuple[str, How] | None = None
         self._clock = Clock()
-        self._deaf_until = 0.0
-        self._told_deaf = False
+        self._leases = Leases(run_id, members)
         self._leave_at = None if leave_after is None else time.monotonic() + leave_after
 
     def events(self) -> Iterator[Event]:
@@ -199,7 +195,17 @@ class Follower:
             # The request to start was lost with the link, or is still on its way: it must find nothing to start.
             member.not_started = error.message
             yield from self._ask(member, "discard", token=self._token)
-        elif do == "follow" and error is not None:
+        elif do == "follow" and error is not None and error.code == "unknown_run" and not member.rebooted:
+            # Its directory was removed: what lives of it all the same is known by its cookie.
+            wanted = self._held is None and member.asked is None
+            yield from self._ask(member, "sweep", token=self._token, kill=not wanted)
+        elif do == "sweep" and error is None:
+            alive = ", ".join(f"{one['pid']} {one['command']}" for one in answer["alive"])
+            member.gone = not alive
+            yield from self._lose(
+                member, f"its directory is gone, and of its processes live: {alive}" if alive else GONE
+            )
+        elif do in ("follow", "sweep") and error is not None:
             yield from self._lose(member, REBOOTED if member.rebooted else error.message)
         elif do == "claim" and error is None:
             self._orders.granted(member, int(answer["epoch"]))
@@ -245,53 +251,15 @@ class Follower:
                 yield from self._ask_to_follow(member)
                 self._orders.send(member)
 
-    def _watch_ourselves(self) -> Iterator[Event]:
-        """A node's lease does not run while none answers."""
-        going = [member for member in self.members if not member.over]
-        if len(going) < 2 or any(member.answers for member in going):
-            self._told_deaf = False
-            return
-        deaf = self._clock.now - max(member.unknown_since or 0.0 for member in going)
-        if deaf < DEAF:
-            self._deaf_until = self._clock.now
-        if deaf > _lease(going[0]) and not self._told_deaf:
-            self._told_deaf = True
-            since = time.strftime("%H:%M:%S", time.localtime(time.time() - deaf))
-            text = f"no node answers since {since}: it may be this machine's own network. The nodes go on by themselves"
-            yield Warn(text=text, fix=f"ncclrun attach {self.run_id}   takes the run up again, from anywhere")
-
     def _watch_links(self) -> Iterator[Event]:
-        yield from self._watch_ourselves()
-        for member in self.members:
-            if member.over or member.unknown_since is None:
-                continue
-            silent, lease = self._clock.now - max(member.unknown_since, self._deaf_until), _lease(member)
-            why = f" ({member.no_way})" if member.no_way else ""
-            if silent > lease and not self._heard_by_others(member):
-                yield from self._lose(member, f"unreachable for {silent:.0f} s{why}")
-            elif silent > lease and not member.only_from_here:
-                member.only_from_here = True
-                since = time.strftime("%H:%M:%S", time.localtime(member.lost_at))
-                text = f"unreachable from here since {since}{why}, but the other nodes hear it: the run goes on"
-                yield Warn(text=text, fix=member.no_way_fix if member.no_way else "", node=member.node.name)
-
-    def _heard_by_others(self, member: Member) -> bool:
-        """Whether other nodes hear its supervisor, or have heard its end: then only our own way to it is broken.
-
-        What a node said last holds as long as the node itself is to be heard: it says so when it changes.
-        """
-        return any(silent is None or silent < _lease(member) for silent in self._told(member))
-
-    def _told(self, member: Member) -> list[float | None]:
-        """For how many seconds others have not heard its supervisor, as they say; None: they have heard its end."""
-        tellers = [m for m in self.members if m.answers and not m.over]
-        return [one.hears[member.node_rank] for one in tellers if member.node_rank in one.hears]
+        yield from self._leases.warnings(self._clock.now)
+        for member, why in self._leases.lost(self._clock.now):
+            yield from self._lose(member, why)
 
     def _watch_lifeline(self) -> Iterator[Event]:
-        """The supervisors leave it to us while we are there: one that the others do not hear ends the run for all."""
         if time.monotonic() < self._settled or any(member.asked for member in self.members):
             return
-        found = cut_off([member.teller() for member in self.members if not member.over], _lease(self.members[0]))
+        found = self._leases.cut_off()
         if found is not None:
             since = time.strftime("%H:%M:%S", time.gmtime(time.time() - found.seconds))
             reason = f"{found.why} for {found.seconds:.0f} s (since {since} UTC)"
@@ -368,9 +336,7 @@ class Follower:
         yield stalled
         if self._stall.wish.stop:
             self._blame("stalled")
-            seconds = stalled.seconds
-            long = f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.0f} s"  # of a minute
-            yield from self.stop_all(f"no output for {long}", "term")
+            yield from self.stop_all(f"no output for {lasting(stalled.seconds)}", "term")
 
     def _watch_deadlines(self) -> Iterator[Event]:
         now = time.monotonic()
@@ -388,7 +354,3 @@ class Follower:
             elif member.asked == "kill" and waited > STOP_SLACK:
                 member.lost, member.lost_at = "the stop was never confirmed", member.lost_at or time.time()
                 yield self._enter(member, "unknown", member.lost)
-
-
-def _lease(member: Member) -> float:
-    return member.node.launch.lease or LEASE

@@ -18,6 +18,7 @@ from ncclrun.model.errors import NcclrunError, UsageError
 
 ELSEWHERE = "add --cluster FILE for one that another machine started"
 STATE_FIX = "set XDG_STATE_HOME to a directory that you can write to"
+_END: dict[str, type | tuple[type, ...]] = {"exit_code": int, "reason": str, "ended_at": (int, float)}
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 
 
@@ -45,6 +46,13 @@ def check_run_id(run_id: str) -> str:
             fix="use lower case letters, digits, '.', '_' and '-', starting with a letter or digit, at most 64 in all",
         )
     return run_id
+
+
+def refuse_used(run_id: str) -> None:
+    """Raises UsageError where this machine knows a run of that id."""
+    path = state_home() / "runs" / run_id
+    if path.is_dir():
+        raise UsageError(f"there is a run {run_id} already, in {path}", fix="choose another --run-id")
 
 
 def attempt_id(name: str, number: int) -> str:
@@ -77,9 +85,8 @@ class RunDir:
             path.mkdir(mode=0o700)
             (path / "logs").mkdir(mode=0o700)
         except OSError as error:
-            if isinstance(error, FileExistsError) and path.is_dir():
-                message, fix = f"there is a run {run_id} already, in {path}", "choose another --run-id"
-                raise UsageError(message, fix=fix) from error
+            if isinstance(error, FileExistsError):
+                refuse_used(run_id)
             raise NcclrunError(f"can't make the run's directory {path}: {error.strerror}", fix=STATE_FIX) from error
         return cls(path)
 
@@ -92,8 +99,14 @@ class RunDir:
             run.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise NcclrunError(f"can't make the run's directory {run.path}: {error.strerror}", fix=STATE_FIX) from error
-        if run.read("run.json") is None:
+        known = run.read("run.json")
+        if known is None:
             run.write("run.json", record)
+        elif known.get("token") != record["token"]:
+            message = (
+                f"this machine knows another run {run_id}; the nodes have one that {record.get('by') or '?'} started"
+            )
+            raise UsageError(message, fix="XDG_STATE_HOME=$HOME/elsewhere before the command keeps the two apart")
         return run
 
     def write(self, name: str, record: dict[str, Any]) -> None:
@@ -132,11 +145,28 @@ class RunDir:
         """The record, or None where it was not written."""
         try:
             record = json.loads((self.path / name).read_text())
+            return {**record}
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise NcclrunError(f"can't read {self.path / name}: {error}") from error
-        return record if isinstance(record, dict) else None
+        except OSError as error:
+            raise NcclrunError(f"can't read {self.path / name}: {error.strerror}") from error
+        except (ValueError, TypeError) as error:
+            raise self.damaged(name, error) from error
+
+    def end(self) -> dict[str, Any] | None:
+        """How it ended, or None where that is not known here; raises NcclrunError for a damaged record."""
+        end = self.read("end.json")
+        if end is not None and (wrong := [key for key, kind in _END.items() if not isinstance(end.get(key), kind)]):
+            raise self.damaged("end.json", f"no {wrong[0]}")
+        return end
+
+    def damaged(self, name: str, why: object) -> NcclrunError:
+        """What is said of a record that can't be used: what its nodes know is as good."""
+        path = self.path / name
+        fix = f"rm {path};  ncclrun attach {self.run_id}  learns the end from the nodes"
+        if name == "run.json":
+            fix = f"rm -r {self.path};  with --cluster FILE its nodes are asked for the run"
+        return NcclrunError(f"the record {path} is damaged: {why}", fix=fix)
 
     def forget(self) -> None:
         """Removes the directory of a run that never started, except what nodes on this machine keep in it."""
@@ -165,7 +195,7 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
             raise UsageError(
                 "no run was started from this machine yet", fix=f"ncclrun launch CLUSTER SCRIPT, or {ELSEWHERE}"
             )
-        open_runs = [run for run in runs if not (run.read("end.json") or {}).get("complete")] if going else []
+        open_runs = [run for run in runs if not _has_ended(run)] if going else []
         return (open_runs or runs)[-1]
     attempts = [run for run in runs if run.run_id.startswith(f"{run_id}.") and _name(run) == run_id]
     if attempts:
@@ -175,6 +205,14 @@ def find_run(run_id: str | None, *, going: bool = False) -> RunDir:
             return run
     fix = f"{near(run_id, [run.run_id for run in runs])}, or {ELSEWHERE}"
     raise UsageError(f"no run {run_id!r} was started from this machine", fix=fix)
+
+
+def _has_ended(run: RunDir) -> bool:
+    """Whether all of its end is known here; a damaged record of one run is in no other's way."""
+    try:
+        return bool((run.end() or {}).get("complete"))
+    except NcclrunError:
+        return False
 
 
 def near(run_id: str, known: Sequence[str]) -> str:

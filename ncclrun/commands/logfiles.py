@@ -138,6 +138,7 @@ class LogWriter:
         if written < len(data):
             self._cut.add(name)
             self.lost += len(data) - written
+            self.trouble = self.trouble or "it took a part only"
 
     def _note(self, line: bytes) -> None:
         """A line of the order file, whole or not at all; without it the bytes show when the stream's next ones do."""

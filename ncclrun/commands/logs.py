@@ -304,7 +304,7 @@ def read_logs(
     """The logs of a run (the last one by default): from here and, when nothing more comes here, from the nodes."""
     run = find_run(run_id)
     reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail))
-    followed, complete = is_followed(run), (run.read("end.json") or {}).get("complete", False)
+    followed, complete = is_followed(run), (run.end() or {}).get("complete", False)
     # The ncclrun that wrote here is gone and did not have it all: the nodes know more.
     incomplete = not followed and not complete
     if tail is None or not incomplete:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from ncclrun.transport.session import Session
 
 How = Literal["term", "kill"]
 
+LEASE = 30.0
+"""Seconds that a node may be silent before the run counts as broken there, where ``launch.lease`` is 0."""
 LATELY = 4.0
 """Seconds: a node that has nothing else to say says so every 2 s."""
 
@@ -47,6 +50,8 @@ class Member:
     lost_at: float | None = None
     rebooted: bool = False
     """Since the run was started there; it may have ended before."""
+    gone: bool = False
+    """Its host has no directory of the run, and no process."""
     refused: str | None = None
     """Why it never started."""
     unreached: bool = False
@@ -79,16 +84,26 @@ class Member:
 
     @property
     def answers(self) -> bool:
-        """Whether its host is heard here."""
-        return self.session is not None and self.unknown_since is None
+        """Whether its host is heard here; one without power is silent long before its link counts as lost."""
+        return self.session is not None and self.unknown_since is None and self._unheard < LATELY
+
+    @property
+    def _unheard(self) -> float:
+        """Seconds since its last word by a link that has not broken."""
+        return time.monotonic() - self.session.last_heard if self.session is not None else math.inf
+
+    def silent(self, now: float) -> float:
+        """Seconds since its last word; ``now`` by the follower's clock."""
+        return self._unheard if self.unknown_since is None else now - self.unknown_since
+
+    @property
+    def lease(self) -> float:
+        """Seconds for which it may be silent."""
+        return self.node.launch.lease or LEASE
 
     def teller(self) -> Teller:
-        """What it tells of the other nodes' supervisors.
-
-        A host without power is silent long before its link counts as lost: who said nothing lately does not answer.
-        """
-        heard = self.session is not None and time.monotonic() - self.session.last_heard < LATELY
-        return Teller(self.node_rank, self.node.name, self.answers and heard, self.hears, self.halted)
+        """What it tells of the other nodes' supervisors."""
+        return Teller(self.node_rank, self.node.name, self.answers, self.hears, self.halted)
 
     def place(self, stream: str) -> Place:
         """The stream's place in the logs, from the node's name for it (``0.out``, ``launcher.err``)."""
@@ -110,6 +125,7 @@ class Member:
             lost=None if self.record else self.lost,
             lost_at=self.lost_at,
             rebooted=self.rebooted,
+            gone=self.gone,
             refused=self.refused,
             unreached=self.unreached,
         )

@@ -33,7 +33,7 @@ def preparation_of(
         "search": next((v.value for v in node.environment if v.name == "PATH"), None),
         "by": controller(),
         "checkpoint_dir": job.checkpoint_dir or node.node.launch.checkpoint_dir,
-        "about": about(cluster, job.title, plan, node),
+        "about": about(cluster, job, plan, node),
         "listen": {"address": plan.master_addr, "port": wanted_port(cluster.nodes)} if master else None,
         "lifeline": {"address": plan.master_addr} if linked else None,
     }

@@ -42,7 +42,7 @@ class Orders:
         self._insists = False
         """The user asked for a stop: it goes over the claims of others."""
         self._user, _, self._host = controller().rpartition("@")
-        self._deaf: set[int] = set()
+        self._unable: set[int] = set()
         """Nodes that can't keep a claim (a full disk, say): they can't say which one is next."""
         self._asking: tuple[int, int] | None = None
         """node_rank and generation of the link where the next number is being asked."""
@@ -70,7 +70,7 @@ class Orders:
         if (member := self._first()) is not None:
             self._asking = (member.node_rank, member.generation)
             self._send(member, "claim", **self._who(None))
-        elif all(member.over or member.node_rank in self._deaf for member in self._members):
+        elif all(member.over or member.node_rank in self._unable for member in self._members):
             self._epoch = 0  # nobody is left who knows claims
             self._send_all()
 
@@ -91,7 +91,7 @@ class Orders:
     def refused(self, member: Member, error: NodeRefused) -> Iterator[Event]:
         """A claim or a stop was refused: the node can't keep claims, or another one's came after ours."""
         if error.code != "superseded":
-            self._deaf.add(member.node_rank)
+            self._unable.add(member.node_rank)
             self._asking = None
             self.claim()
             return
@@ -112,7 +112,7 @@ class Orders:
         yield Warn(
             text=f"{who} has taken the run over at {time.strftime('%H:%M:%S', since)}; this ncclrun only shows it "
             "from now on",
-            fix=f"ncclrun stop {self._run_id}   ends it all the same, as Ctrl-C does",
+            fix=f"ncclrun stop {self._run_id}   (or Ctrl-C here)",
         )
 
     def _first(self) -> Member | None:
@@ -122,7 +122,7 @@ class Orders:
             if self._members[rank].generation == generation and self._members[rank].session is not None:
                 return None
             self._asking = None
-        able = (m for m in self._members if not m.over and m.session is not None and m.node_rank not in self._deaf)
+        able = (m for m in self._members if not m.over and m.session is not None and m.node_rank not in self._unable)
         return next(able, None)
 
     def _who(self, epoch: int | None) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pydantic import TypeAdapter
 
 from ncclrun.commands.history import RunDir, process_start
 from ncclrun.model.cluster import Node
-from ncclrun.model.errors import NcclrunError
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,13 @@ def run_nodes(run: RunDir) -> tuple[RunNode, ...]:
     record = run.read("run.json") or {}
     load = TypeAdapter(Node).validate_python
     try:
+        float(record.get("started_at", 0))
         return tuple(
             RunNode(load(row["node"]), node_rank, int(row["first_rank"]), int(row["nproc"]))
             for node_rank, row in enumerate(record["nodes"])
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise NcclrunError(f"the record {run.path / 'run.json'} is damaged: {error}") from error
+        raise run.damaged("run.json", error) from error
 
 
 def starter_lives(record: Mapping[str, object]) -> bool:
@@ -43,4 +43,4 @@ def starter_lives(record: Mapping[str, object]) -> bool:
 
 def is_followed(run: RunDir) -> bool:
     """Whether the ncclrun that started the run still writes its logs here."""
-    return run.read("end.json") is None and starter_lives(run.read("run.json") or {})
+    return run.end() is None and starter_lives(run.read("run.json") or {})

@@ -20,7 +20,7 @@ from ncclrun.commands.stall import StallWatch
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE
+from ncclrun.model.errors import EXIT_INTERRUPTED, EXIT_UNREACHABLE, NcclrunError
 from ncclrun.model.events import Event, Log, RunCreated, Unreachable, Warn
 from ncclrun.model.job import Stall
 from ncclrun.model.plan import Endpoint
@@ -81,10 +81,10 @@ def attach(run: RunDir, transport: Transport, control: Control, *, stall: Stall 
 
 def _over(run: RunDir) -> Ended | None:
     """The end of a run that is known to have ended on all nodes; there is nobody to ask any more."""
-    end = run.read("end.json") or {}
+    end = run.end() or {}
     if not end.get("complete"):
         return None
-    reason = f"run {run.run_id} has ended already ({end['reason']}; ncclrun logs {run.run_id} shows its output)"
+    reason = f"run {run.run_id} has ended already ({end['reason']};  ncclrun logs {run.run_id}  shows its output)"
     return Ended(run_id=run.run_id, exit_code=int(end["exit_code"]), reason=reason, seconds=0.0)
 
 
@@ -108,8 +108,8 @@ class Rejoin:
         self._how = how
         self._stall = stall
         self._record = run.read("run.json") or {}
-        self._began = float(self._record.get("started_at", time.time()))
         self._nodes = run_nodes(run)
+        self._began = float(self._record.get("started_at", time.time()))
         self._inbox = Inbox()
         self._sessions: dict[int, Session] = {}
         self._members: list[Member] = []
@@ -134,7 +134,9 @@ class Rejoin:
         finally:
             self._control.askable = False
             self._close()
-        yield self._ended(follower)
+        ended = self._ended(follower)
+        yield from self._remember(ended)
+        yield ended
 
     def _connect(self) -> Iterator[Event]:
         specs = [known.node for known in self._nodes]
@@ -217,13 +219,18 @@ class Rejoin:
             victims=outcome.victims,
             directory=str(self._run.path),
         )
-        ended = with_finding(self._run, ended, self._members)
-        told = (self._run.read("end.json") or {}).get("complete") or isinstance(self._writer, ReadAlong)
+        return with_finding(self._run, ended, self._members)
+
+    def _remember(self, ended: Ended) -> Iterator[Event]:
+        """Writes the end where it is known; a disk that does not take it keeps the verdict from nobody."""
+        told = (self._run.end() or {}).get("complete") or isinstance(self._writer, ReadAlong)
         # Whoever writes the logs here says whether they are whole.
-        if all(member.record is not None or member.rebooted for member in self._members) and not told:
+        if all(member.record is not None or member.rebooted or member.gone for member in self._members) and not told:
             complete = self._how is None and self._writer.lost == 0
-            self._run.write_end(ended, program=str(self._record.get("program", "")), complete=complete)
-        return ended
+            try:
+                self._run.write_end(ended, program=str(self._record.get("program", "")), complete=complete)
+            except NcclrunError as error:
+                yield Warn(text=error.message, fix=error.fix)
 
 
 def _ended_at(members: list[Member]) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 
 from ncclrun.commands.control import Control
-from ncclrun.commands.history import attempt_id, check_run_id, new_run_id
+from ncclrun.commands.history import attempt_id, check_run_id, new_run_id, refuse_used
 from ncclrun.commands.launch import Launch
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.endevents import Ended, NodeSummary, Retrying
@@ -23,7 +23,7 @@ AGAIN_PAUSE = 60.0
 """The least where a lost node is tried again itself: a host that restarts takes minutes."""
 LONGEST_PAUSE = 300.0
 TICK = 0.1
-_LOST = {"lost": "supervisor lost", "rebooted": "host rebooted", "unknown": "host lost"}
+_LOST = {"lost": "supervisor lost", "rebooted": "host rebooted", "gone": "run directory lost", "unknown": "host lost"}
 """States in the closing table of a node that the run has lost."""
 
 
@@ -44,7 +44,7 @@ class Attempts:
         control: Control,
         environ: Mapping[str, str],
     ) -> None:
-        """Raises UsageError for a run id that leaves no room for the attempts' numbers."""
+        """Raises UsageError for a run id that leaves no room for the attempts' numbers, or whose attempts are there."""
         self._cluster = cluster
         self._lineup = Lineup(cluster.nodes, spares)
         self._job = job
@@ -54,6 +54,8 @@ class Attempts:
         self._environ = environ
         self._name = job.run_id or new_run_id()
         check_run_id(attempt_id(self._name, self._most))
+        for number in range(2, self._most + 1):
+            refuse_used(attempt_id(self._name, number))  # now, and not when the attempt is due
         self._launch = self._attempt(1, job.timeout)
 
     @property

@@ -18,7 +18,8 @@ SHOWN = 20
 def history(*, everything: bool = False) -> Iterator[Event]:
     """The open runs and the last that ended, each kind oldest first; then Ended."""
     found: list[RecordedRun] = []
-    for run in all_runs():
+    runs = all_runs()
+    for run in runs:
         try:
             found.append(recorded(run))
         except (NcclrunError, TypeError, ValueError, KeyError, AttributeError) as error:
@@ -28,14 +29,16 @@ def history(*, everything: bool = False) -> Iterator[Event]:
     yield from going
     yield from over if everything else over[-SHOWN:]
     left_out = 0 if everything else max(0, len(over) - SHOWN)
-    reason = f"{left_out} older ones are not shown (--all)" if left_out else "all runs of this machine"
+    reason = "all runs of this machine" if runs else "no run is recorded on this machine"
+    if left_out:
+        reason = f"{left_out} older ones are not shown (--all)"
     yield Ended(run_id="", exit_code=0, reason=reason, seconds=0.0)
 
 
 def recorded(run: RunDir) -> RecordedRun:
     """What is known here of one run; raises NcclrunError, KeyError, TypeError or ValueError for a damaged record."""
     record = run.read("run.json") or {}
-    end = run.read("end.json")
+    end = run.end()
     started = _number(record.get("started_at"))
     ended = None if end is None else _number(end.get("ended_at"))
     seconds = None if end is None else _number(end.get("seconds"))

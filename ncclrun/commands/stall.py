@@ -13,7 +13,7 @@ from ncclrun.commands.member import Member
 from ncclrun.diagnosis.stacks import grouped, verdict
 from ncclrun.model.errors import HostError
 from ncclrun.model.job import Stall
-from ncclrun.model.stallevents import Frame, RankStacks, StackGroup, Stalled, Thread
+from ncclrun.model.stallevents import Frame, RankStacks, Stalled, Thread
 from ncclrun.transport.session import Answer, refusal
 
 LONGEST_LOOK = 1.0
@@ -105,7 +105,7 @@ class StallWatch:
         silent = tuple(self._silent.values())
         file = self._directory / time.strftime("stacks-%Y%m%d-%H%M%S.txt")
         try:
-            file.write_text(report(said, groups, self._found, silent), "utf-8", "surrogateescape")
+            file.write_text(report(said, self._found, silent), "utf-8", "surrogateescape")
         except OSError:
             return Stalled(seconds=self._quiet, verdict=said, groups=groups, silent=silent, file="")
         return Stalled(seconds=self._quiet, verdict=said, groups=groups, silent=silent, file=str(file))
@@ -135,7 +135,7 @@ def _stacks_of(member: Member, answer: dict[str, Any]) -> list[RankStacks]:
     ]
 
 
-def report(said: str, groups: Sequence[StackGroup], found: Iterable[RankStacks], silent: Sequence[str]) -> str:
+def report(said: str, found: Iterable[RankStacks], silent: Sequence[str]) -> str:
     """The text of the file: the verdict, then every thread of every rank as its node told it."""
     lines = [said, ""]
     lines += [f"{node} did not tell" for node in silent]

@@ -53,7 +53,7 @@ def status_of_run(run: RunDir, transport: Transport, control: Control) -> Iterat
             yield from _left(inventory, known[place].node, run.run_id)
         yield from rows
         ended = _ended(rows, asking.lost, nodes, run.run_id)
-        if all(row.state == "ended" for row in rows) and run.read("end.json") is None:
+        if all(row.state == "ended" for row in rows) and run.end() is None:
             ended = replace(ended, reason=f"{ended.reason}; ncclrun attach {run.run_id}  gets its output and exit code")
         yield ended
 
@@ -217,7 +217,7 @@ _BOTH = ("out", "err")
 
 
 def _gone(run: RunDir, record: Mapping[str, object], one: RunNode) -> RunOnNode:
-    end = run.read("end.json")
+    end = run.end()
     reason = "nothing of it is on that host" if end is None else f"{end['reason']}; its directory there was removed"
     return RunOnNode(
         node=one.node.name,
@@ -260,5 +260,6 @@ def _ended(rows: Sequence[RunOnNode], lost: Mapping[int, Unreachable], nodes: Se
     elif run_id:
         reason = f"run {run_id} " + ("goes on" if going else "has ended")
     else:
-        reason = f"{len(going)} run{'' if len(going) == 1 else 's'} of yours on {len(nodes)} nodes"
+        runs = f"{len(going)} run{'' if len(going) == 1 else 's'}"
+        reason = f"{runs} of yours on {len(nodes)} node{'' if len(nodes) == 1 else 's'}"
     return Ended(run_id=run_id, exit_code=EXIT_UNREACHABLE if lost else 0, reason=reason, seconds=0.0)

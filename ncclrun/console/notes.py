@@ -20,6 +20,9 @@ _HEADS: dict[Level, tuple[str, str]] = {
     "more": ("       ", ""),
 }
 _GAP = re.compile(r" {2,}(?=\S)")
+_COMMAND = re.compile(r"(?<= {2})ncclrun( \S+)+")
+UNBROKEN = "\0"
+"""Stands for the spaces of a command while the line around it folds; sanitize leaves none in a text."""
 COLUMNS, ROOM = 2, 0.7
 """An indented line with so many gaps is a row; its last column folds where it begins within so much of the width."""
 
@@ -40,7 +43,8 @@ def problem(level: Literal["error", "warning", "info"], text: str, fix: str) -> 
 def render(notes: list[Note], *, colors: bool, width: int | None = None) -> str:
     """The notes as lines, each with its line feed; lines after the first of a note stand below its text.
 
-    Sentences are folded to ``width`` columns between words; a fix is not, since it is there to be copied.
+    Sentences are folded to ``width`` columns between words; a fix is not, nor a command that two spaces set off, since
+    they are there to be copied.
     """
     return "".join(_lines(note, colors, width) for note in notes)
 
@@ -63,4 +67,6 @@ def _folded(line: str, width: int) -> list[str]:
     columns = [gap.end() for gap in _GAP.finditer(line, begun)]
     row = begun and len(columns) >= COLUMNS and columns[-1] <= width * ROOM
     indent = " " * (columns[-1] if row else begun)
-    return wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+    line = _COMMAND.sub(lambda command: command[0].replace(" ", UNBROKEN), line)
+    parts = wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+    return [part.replace(UNBROKEN, " ") for part in parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ncclrun.commands.follow import REBOOTED
+from ncclrun.commands.follow import GONE, REBOOTED
 from ncclrun.console.findings import Finding, notes
 from ncclrun.console.notes import Note, problem
 from ncclrun.console.resolved import nccl_words, probed_words
@@ -252,7 +252,7 @@ class Progress:
         before, self._states[event.node] = self._states.get(event.node), event.state
         if event.state == "unknown":
             since = clock_time(event.since)
-            if event.reason.startswith(REBOOTED):
+            if event.reason.startswith((REBOOTED, GONE)):
                 return [Note("warning", f"{event.node}: {event.reason}; nothing of the run lives there any more")]
             text = f"{event.node} is given up: {event.reason}"
             if before != "unknown":

@@ -93,10 +93,12 @@ def _verdict(event: Ended) -> list[Note]:
         text = f"not confirmed that nothing of the run lives on {', '.join(unconfirmed)}"
         notes += problem("warning", text, f"ncclrun stop {event.run_id}   (once the host answers)")
     if event.reason == "detached":
-        more = f"ncclrun attach {event.run_id}  follows it,  ncclrun stop {event.run_id}  ends it"
-        notes.append(Note("info", f"run {event.run_id} goes on on its nodes:  {more}"))
+        notes.append(Note("info", f"run {event.run_id} goes on on its nodes"))
+        notes.append(Note("more", f"to follow it:  ncclrun attach {event.run_id}"))
+        notes.append(Note("more", f"to end it:     ncclrun stop {event.run_id}"))
     level: Level = "good" if event.exit_code == 0 else "info"
     after = f" after {duration(event.seconds)}" if event.seconds else ""
     if event.nodes and event.cause is None and event.exit_code:
-        notes.append(Note("info", f"all logs: {event.directory}, shown by  ncclrun logs {event.run_id}"))
+        notes.append(Note("info", f"its output:  ncclrun logs {event.run_id}"))
+        notes.append(Note("more", f"all logs: {event.directory}"))
     return [*notes, Note(level, f"{event.reason}{after}, exit code {event.exit_code}")]

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
-from ncclrun.model.words import bare, listed
+from ncclrun.model.words import bare, lasting, listed
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
@@ -25,10 +25,7 @@ def duration(seconds: float) -> str:
 
 def ago(seconds: float) -> str:
     """How long something has gone on, in one unit: ``now``, ``12 s ago``, ``3 h ago``, ``5 d ago``."""
-    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= 2 * length or (unit == "s" and seconds >= 1):
-            return f"{seconds / length:.0f} {unit} ago"
-    return "now"
+    return "now" if seconds < 1 else f"{lasting(seconds)} ago"
 
 
 def moment(seconds: float) -> str:

@@ -76,7 +76,7 @@ def failures_of(end: NodeEnd) -> tuple[Failure, ...]:
         if end.lost is None:
             return ()
         at = math.inf if end.lost_at is None else end.lost_at
-        return (_whole_node(end, Belief.LOST, at, "host lost", end.lost),)
+        return (_whole_node(end, Belief.LOST, at, "run directory lost" if end.gone else "host lost", end.lost),)
     workers = _after_siblings(_worker_failures(end, end.record), end.record)
     launcher = _launcher_failure(end, end.record, workers)
     if launcher is not None:

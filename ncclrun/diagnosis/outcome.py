@@ -162,7 +162,7 @@ def _summary(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -
         seconds=_seconds(record),
         # A node that refused never had anything of the run, and a reboot leaves nothing of it; one that said its end
         # says itself what still lives.
-        confirmed=end.refused is not None or end.rebooted or (end.record is not None and not survivors),
+        confirmed=end.refused is not None or end.rebooted or end.gone or (end.record is not None and not survivors),
         detail=_detail(end, record),
     )
 
@@ -171,7 +171,7 @@ def _state(end: NodeEnd, failures: Sequence[Failure], cause: Failure | None) -> 
     if end.refused is not None:
         return "not started"
     if end.record is None:
-        return "running" if end.lost is None else "rebooted" if end.rebooted else "unknown"
+        return "running" if end.lost is None else "rebooted" if end.rebooted else "gone" if end.gone else "unknown"
     if not failures:
         return "stopped" if end.record.get("reason") == "stopped" else "finished"
     if end.record.get("reason") == "lost":

@@ -31,7 +31,8 @@ class Cause:
 class NodeSummary:
     """A row of the closing table; ``confirmed``: the node itself said that nothing of the run lives there.
 
-    ``state``: ``finished``, ``failed``, ``stopped``, ``lost``, ``rebooted``, ``not started``, ``unknown``, ``running``.
+    ``state``: ``finished``, ``failed``, ``stopped``, ``lost``, ``rebooted``, ``gone``, ``not started``, ``unknown``,
+    ``running``.
     """
 
     node: str

@@ -22,6 +22,8 @@ class About:
     cluster: str = ""
     source: str = ""
     program: str = ""
+    name: str | None = None
+    """Of a run of several attempts: what all of them are called by."""
     node: str = ""
     first_rank: int | None = None
     world_size: int | None = None

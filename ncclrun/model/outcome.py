@@ -32,6 +32,8 @@ class NodeEnd:
     """Since when, seconds of Unix time on our clock."""
     rebooted: bool = False
     """``lost`` because the host was booted anew: nothing of the run can live there."""
+    gone: bool = False
+    """``lost`` because its host has no directory of the run any more, and no process."""
     refused: str | None = None
     """The node's message when it refused to start; nothing of the run ever lived there."""
     unreached: bool = False

@@ -151,12 +151,16 @@ def _gpus(apps: list[dict[str, Any]], indexes: dict[str, int], pids: set[int]) -
 
 
 def _leftovers(alive: dict[str, list[Living]], known: set[str]) -> list[dict[str, Any]]:
-    """Our own processes with the cookie of a run that has no directory here."""
+    """Our own processes with the cookie of a run that has no directory here; none in containers, where it may be."""
     left = []
     for cookie, members in sorted(alive.items()):
         run_id, _, rest = cookie.partition("/")
         rank = rest.partition("/")[0]
-        mine = [one.process for one in members if processes.owner_of(one.process.pid) == machine.uid()]
+        mine = [
+            one.process
+            for one in members
+            if processes.owner_of(one.process.pid) == machine.uid() and processes.is_of_this_system(one.process.pid)
+        ]
         if cookie not in known and mine and rundir.RUN_ID.match(run_id) and rank.isdigit():
             left.append({"run_id": run_id, "node_rank": int(rank), "alive": processes.describe(mine)})
     return left

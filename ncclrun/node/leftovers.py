@@ -44,7 +44,7 @@ def find(state: Path) -> list[dict[str, Any]]:
     marked: dict[str, list[processes.Process]] = {}
     for process in table.values():
         cookie = processes.cookie_of(process.pid)
-        if cookie and not process.ended:
+        if cookie and not process.ended and processes.is_of_this_system(process.pid):
             marked.setdefault(cookie, []).append(process)
     above = _ancestors(table)
     found = []

@@ -99,7 +99,7 @@ def gone(origin: int) -> Stop:
 def silent(origin: int, seconds: float) -> Stop:
     """The order where a node was not heard for its lease, and no controller either."""
     since = time.strftime("%H:%M:%S", time.gmtime(time.time() - seconds))
-    reason = f"silent for {seconds:.0f} s (since {since} UTC), and no controller is there"
+    reason = f"silent for {seconds:.0f} s (since {since} UTC), and no ncclrun is there"
     return Stop("term", None, reason, origin, lost=True)
 
 

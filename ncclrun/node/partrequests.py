@@ -102,13 +102,17 @@ def _prepare(server: Server, request: dict[str, Any], body: bytes, reply: Reply)
     if name in server.drafts or name in server.prepared:
         raise Refusal("run_exists", f"run {order.run_id} is being prepared by this very connection")
     identity = Identity(order.token, order.node_rank)
-    listener = _listener(server, request, "listen", identity)
-    if listener is not None:
-        server.listeners[name] = listener
-    lifeline = _listener(server, request, "lifeline", identity)
-    if lifeline is not None:
-        server.lifelines[name] = lifeline
-    draft = server.drafts[name] = prepare.draft(state, order)
+    try:
+        listener = _listener(server, request, "listen", identity)
+        if listener is not None:
+            server.listeners[name] = listener
+        lifeline = _listener(server, request, "lifeline", identity)
+        if lifeline is not None:
+            server.lifelines[name] = lifeline
+        draft = server.drafts[name] = prepare.draft(state, order)
+    except Refusal:
+        release(server, name)
+        raise
 
     def done(answer: dict[str, Any]) -> None:
         del server.drafts[name]
@@ -243,15 +247,15 @@ def _stop(server: Server, request: dict[str, Any], body: bytes, reply: Reply) ->
     how, grace = request.get("how"), float(request.get("grace", 30.0))
     if how not in ("term", "kill"):
         raise Refusal("bad_request", f"how must be term or kill, not {how!r}")
+    lost = request.get("lost")
+    if lost is not None and not isinstance(lost, int):
+        raise Refusal("bad_request", f"lost must be a node_rank or null, not {lost!r}")
     _check_epoch(run, request)
     lives = run.end() is None and run.state() is not None
     owner = run.supervisor()
     if owner is not None:
         # Somebody's SIGSTOP, also one that is only on its way: it would hear nothing.
         processes.send(owner, signal.SIGCONT)
-    lost = request.get("lost")
-    if lost is not None and not isinstance(lost, int):
-        raise Refusal("bad_request", f"lost must be a node_rank or null, not {lost!r}")
     reason = str(request.get("reason") or "")[:LONGEST_REASON]
     order = {"how": how, "grace": grace, "reason": reason, "lost": lost}
     # Also to one whose run has ended here: on node 0 it stays for the others.

@@ -80,6 +80,14 @@ def command_of(pid: int) -> str:
     return text.decode("utf-8", "replace")[:200]
 
 
+def is_of_this_system(pid: int) -> bool:
+    """False for one in a container's process namespace: its directory and its supervisor are to be sought in there."""
+    try:
+        return (PROC / str(pid) / "ns/pid").stat().st_ino == (PROC / "self/ns/pid").stat().st_ino
+    except OSError:
+        return False  # it has gone, or is nobody's that we may look at
+
+
 def owner_of(pid: int) -> int:
     """The user id that a process runs as, -1 when it is gone."""
     try:

@@ -221,7 +221,7 @@ class Server:
         """
         self.tasks.close()
         self.conf_children.close()
-        for name in list(self.listeners):
+        for name in {*self.listeners, *self.lifelines, *self.gpu_locks}:
             partrequests.release(self, name)
         self.close_doors()
         for upload in self.uploads.values():

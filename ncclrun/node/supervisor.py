@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
 import socket
-import sys
 import time
 from typing import Any, NamedTuple
 
 from . import (
     caller,
+    cause,
     cgroup,
     drain,
     endrecord,
@@ -22,6 +21,7 @@ from . import (
     kin,
     lifeline,
     oom,
+    orders,
     processes,
     ranks,
     rundir,
@@ -71,18 +71,14 @@ class Supervisor:
         self._group = cgroup.make(self._facts["cookie"])
         self._ending = stopping.Ending(self._facts["cookie"], self._living, self._group)
         self._state = states.PREPARED
-        self._stop: dict[str, Any] | None = None
-        self._grace: float | None = None
-        self._failed = False
-        self._why = ""
+        self._cause = cause.Cause()
         self._over = False
         self._released = False
         self._detail = ""
         self._first_rank: int | None = None
         self._started_at = time.time()
         self._oom = oom.kills()
-        self._control = -1
-        self._orders = b""
+        self._orders = orders.Orders(self._selector, run.control, self._obey)
         self._kin = kin.Kin(run)
 
     # --- start
@@ -100,7 +96,7 @@ class Supervisor:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self._asked("term", self._terms.grace, "the supervisor got SIGTERM"))
         self._selector.register(woken, selectors.EVENT_READ, lambda: _empty(woken))
-        self._listen_for_orders()
+        self._orders.listen()
         if self._facts["launcher"] == "torchrun":
             self._watch = ranks.Watch(self._selector, self._run.pipes / "ranks", lambda: self._ending.stopping)
             for rank in range(self._facts["nproc"]):
@@ -115,10 +111,6 @@ class Supervisor:
             self._kin.line = hub.Hub(self._selector, port, self._facts["token"], terms)
         self._say(states.STARTING)
 
-    def _listen_for_orders(self) -> None:
-        self._control = os.open(self._run.control, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._control, selectors.EVENT_READ, self._hear)
-
     def _restore(self) -> None:
         """Where somebody has removed the run's directory it is made again, else at the next turn; the run goes on."""
         with contextlib.suppress(OSError):
@@ -127,11 +119,9 @@ class Supervisor:
             self._run.restore(self._facts)
             for stream in self._streams.values():
                 stream.reopen(self._run.logs)
-            self._say(self._state, self._why)
+            self._say(self._state, self._cause.why)
             if self._run.take():  # last: that it is there says that all is
-                self._selector.unregister(self._control)
-                os.close(self._control)
-                self._listen_for_orders()
+                self._orders.listen()
 
     def start(self) -> None:
         """Starts every program; refuses with `exec_failed`, what runs by then is stopped by the loop."""
@@ -145,8 +135,8 @@ class Supervisor:
             try:
                 process = spawn.spawn(program, spawn.Place(ends["out"], ends["err"]), self._group)
             except Refusal as refusal:
-                self._failed = True
-                self._detail = self._why = refusal.message
+                self._detail = refusal.message
+                self._cause.fail(refusal.message)
                 self._ending.kill()
                 raise
             finally:
@@ -215,24 +205,22 @@ class Supervisor:
         # Only when all were taken: two that ended together are both no victims of ours.
         bad = [child for child in fresh if child.status != 0 and not child.stopped]
         if bad:
-            self._failed = True
-            self._why = self._why or self._how(bad[0])
+            self._cause.fail(self._how(bad[0]))
             if self._living():
                 self._ending.ask(self._terms.grace)
-                self._say(states.STOPPING, self._why)
+                self._say(states.STOPPING, self._cause.why)
 
     def _judge_workers(self, watch: ranks.Watch) -> None:
         """torchrun ends a failed worker's siblings itself, in its own time; the other nodes are to know at once."""
         if watch.first_rank != self._first_rank:
             self._first_rank = watch.first_rank
-            self._say(self._state, self._why)
+            self._say(self._state, self._cause.why)
         if self._ending.stage == "running" and not self._terms.restarts:
             bad = [rank for rank in watch.latest.values() if rank.ended_at is not None and rank.status]
             if bad:
-                self._failed = True
-                self._why = self._why or self._how(bad[0])
+                self._cause.fail(self._how(bad[0]))
                 self._ending.expect(self._terms.grace)
-                self._say(states.STOPPING, self._why)
+                self._say(states.STOPPING, self._cause.why)
         if not (self._over or self._terms.restarts or self._ending.stopping) and watch.all_ended(self._facts["nproc"]):
             self._over = True
             self._say(states.RUNNING, WORKERS_OVER)
@@ -250,31 +238,16 @@ class Supervisor:
 
     # --- orders
 
-    def _hear(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            self._orders += os.read(self._control, 1 << 16)
-        *lines, self._orders = self._orders.split(b"\n")
-        for line in lines:
-            try:
-                order = json.loads(line)
-            except ValueError:
-                order = None
-            if not isinstance(order, dict):
-                sys.stderr.write(f"not an order, and left alone: {line[:200]!r}\n")
-                continue
-            self._kin.hear_controller()
-            if "how" in order:
-                why, cut_off = order.get("reason") or "a stop was asked for", order.get("lost")
-                self._asked(order["how"], float(order["grace"]), why, cut_off, lost=cut_off is not None)
-            self._released = self._released or "release" in order
+    def _obey(self, order: dict[str, Any]) -> None:
+        self._kin.hear_controller()
+        if "how" in order:
+            why, cut_off = order.get("reason") or "a stop was asked for", order.get("lost")
+            self._asked(order["how"], float(order["grace"]), why, cut_off, lost=cut_off is not None)
+        self._released = self._released or "release" in order
 
     def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
         """``origin``: the node that ``why`` speaks of, None: a controller asks. ``lost``: it is not heard any more."""
-        if self._stop is None:
-            self._stop = {"asked_at": time.time(), "how": how, "reason": why, "origin": origin, "lost": lost}
-            self._why = self._why or why
-        self._stop["how"] = "kill" if "kill" in (how, self._stop["how"]) else "term"
-        self._grace = grace
+        self._cause.order(how, grace, why, origin, lost=lost)
         if how == "kill":
             self._ending.kill()
         else:
@@ -284,20 +257,13 @@ class Supervisor:
     # --- the other nodes
 
     def _account(self) -> lifeline.Account:
-        """What the other nodes' supervisors are to know of this one."""
-        stops = self._failed or self._stop is not None
-        state = "ended" if self._state == states.ENDED else "stopping" if stops else "running"
-        order = None
-        if stops:
-            asked = self._stop or {"how": "term", "origin": self._run.node_rank, "lost": False}
-            order = lifeline.Stop(asked["how"], self._grace, self._why, asked["origin"], asked["lost"])
-        return lifeline.Account(state, self._failed, self._why, order)
+        return self._cause.account(self._run.node_rank, ended=self._state == states.ENDED)
 
     def _attend(self) -> None:
         self._restore()
         order = self._kin.turn(self._account())
         # What we failed of comes back to us as an order to all; it is no stop that somebody asked for.
-        if order is not None and (order.how == "kill" or not self._failed or order.origin != self._run.node_rank):
+        if order is not None and (order.how == "kill" or not self._cause.failed or order.origin != self._run.node_rank):
             grace = self._terms.grace if order.grace is None else order.grace
             self._asked(order.how, grace, order.reason, order.origin, lost=order.lost)
 
@@ -320,7 +286,7 @@ class Supervisor:
             "state": state,
             "time": time.time(),
             "reason": reason,
-            "origin": self._stop["origin"] if self._stop is not None else None,
+            "origin": self._cause.origin,
             "first_rank": self._first_rank,
             "lifeline": self._kin.line is not None,
             "cgroup": str(self._group or ""),
@@ -334,20 +300,9 @@ class Supervisor:
 
     # --- the end
 
-    def _reason(self) -> str:
-        if self._failed:
-            return "failed"
-        return "stopped" if self._stop is not None else "finished"
-
     def _workers(self) -> list[ranks.Rank]:
         found = self._watch.latest.values() if self._watch is not None else self._children.values()
         return sorted(found, key=lambda rank: rank.local_rank)
-
-    def _from_elsewhere(self) -> str:
-        """Why another node had this one stop, for people."""
-        if self._stop is None or self._stop["origin"] is None or self._terms.lifeline is None:
-            return ""
-        return f"{lifeline.named(self._terms.lifeline.hosts, self._stop['origin'])}: {self._stop['reason']}"
 
     def _tail(self, stream: str) -> bytes:
         return self._streams[stream].tail if stream in self._streams else b""
@@ -364,15 +319,16 @@ class Supervisor:
         if self._watch is not None:
             self._watch.close()
         launcher = next((child for child in self._children.values() if child.local_rank < 0), None)
+        hosts = self._terms.lifeline.hosts if self._terms.lifeline is not None else []
         record = endrecord.record(
-            reason=self._reason(),
-            detail=self._detail or self._from_elsewhere(),
+            reason=self._cause.reason,
+            detail=self._detail or self._cause.from_elsewhere(hosts),
             started_at=self._started_at,
             ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
             survivors=processes.describe(self._ending.survivors),
             launcher=launcher.as_launcher(self._ending.terminated) if launcher is not None else None,
             launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
-            stop=self._stop,
+            stop=self._cause.stop,
             lost_bytes={stream.name: stream.lost for stream in self._streams.values() if stream.lost},
             oom_kills=max(0, oom.kills() - self._oom),
         )

@@ -122,9 +122,7 @@ def tcp_error(label: str, host: str, port: int, error: OSError, deadline: Deadli
             fix="is the host up, and does a firewall drop the packets?",
         )
     if error.errno in _NO_ROUTE:
-        return HostError(
-            "no_route", f"{where}: no route ({error.strerror})", fix="is the host up, and the network or VPN to it?"
-        )
+        return HostError("no_route", f"{where}: {error.strerror}", fix="is the host up, and the network or VPN to it?")
     return HostError("no_route", f"{where}: {error.strerror or error}")
 
 

@@ -24,6 +24,12 @@ class TestControl:
         assert levels == [1, 2, 3]
         assert control.stopped()
 
+    def test_who_is_leaving_stops_nothing(self) -> None:
+        control = Control()
+        control.detach = True
+        control.press()
+        assert control.level == 0
+
     @pytest.mark.parametrize("how", ["press", "detach"])
     def test_before_the_start_any_request_is_the_end(self, how: str) -> None:
         control = Control()

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from ncclrun.commands import follow
+from ncclrun.commands import leases
 from ncclrun.commands.control import Control
-from ncclrun.commands.follow import Follower
+from ncclrun.commands.follow import GONE, Follower
 from ncclrun.commands.logfiles import NoLogs
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
+from ncclrun.diagnosis.outcome import first_failure
 from ncclrun.model.cluster import Launch, Network, Node, Ssh
 from ncclrun.model.errors import HostError
 from ncclrun.model.events import Event, Log, RanksMoved, Stopping, Warn
@@ -44,9 +45,13 @@ class Scripted:
         """Claims and stops with the epoch that they came with."""
         self.lost: int | None = None
         """Of the last request."""
+        self.killed: bool | None = None
+        """Whether a sweep was asked to end what it finds."""
         self.followed: Callable[[], None] = lambda: None
         """Called when a request to follow is granted."""
         self.stopped: Callable[[], None] = lambda: None
+        self.alive: list[dict[str, Any]] = []
+        """What a sweep finds."""
         self.gone = True
         """Whether the supervisor goes when it is let go."""
 
@@ -69,7 +74,9 @@ class Scripted:
             return
         if do == "claim":
             self.epoch = args["epoch"] or self.epoch + 1
-        then({"ok": True, "epoch": self.epoch})
+        if do == "sweep":
+            self.killed = args["kill"]
+        then({"ok": True, "epoch": self.epoch, "alive": self.alive})
         if do == "follow":
             self.followed()
         if do == "stop":
@@ -103,7 +110,7 @@ def test_a_link_that_breaks_under_a_stop_keeps_the_stop_from_nobody_else() -> No
 
 
 def test_a_host_that_is_given_up_is_told_with_what_kept_us_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "LEASE", 0.2)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
     session = Scripted()
     alone = member(0, session)
     inbox: Any = queue.SimpleQueue()
@@ -172,7 +179,7 @@ def test_a_link_that_was_found_for_one_that_broke_again_meanwhile_is_not_taken()
 def test_a_run_that_is_taken_up_without_one_node_waits_for_it_and_then_stops_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(follow, "LEASE", 0.2)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
     inbox: Any = queue.SimpleQueue()
 
     living = Scripted()
@@ -363,7 +370,7 @@ class TestUnreachableFromHereAlone:
     @staticmethod
     def events(monkeypatch: pytest.MonkeyPatch, peers: dict[str, float | None]) -> tuple[list[Event], Scripted]:
         """Node 1 is out of our reach, and node 0 says this of it, and nothing any more once we were warned."""
-        monkeypatch.setattr(follow, "LEASE", 0.5)
+        monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.5)
         inbox: Any = queue.SimpleQueue()
         living = Scripted()
         living.stopped = lambda: inbox.put((0, 0, STOPPED, b""))
@@ -400,7 +407,7 @@ class TestUnreachableFromHereAlone:
 def test_one_that_the_others_do_not_hear_stops_the_run_for_all_and_the_nodes_are_told_whose_fault(
     monkeypatch: pytest.MonkeyPatch, settle: float
 ) -> None:
-    monkeypatch.setattr(follow, "LEASE", 5.0)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 5.0)
     inbox: Any = queue.SimpleQueue()
     sessions = [Scripted(), Scripted()]
     for rank, session in enumerate(sessions):
@@ -437,8 +444,8 @@ def test_what_hangs_is_told_by_who_was_heard_lately(quiet_for: float, why: str) 
 def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_its_lease_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(follow, "LEASE", 1.0)
-    monkeypatch.setattr(follow, "DEAF", 60.0)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 1.0)
+    monkeypatch.setattr(leases, "DEAF", 60.0)
     inbox: Any = queue.SimpleQueue()
     members = [member(0, Scripted()), member(1, Scripted())]
     for rank in (0, 1):
@@ -464,8 +471,8 @@ def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_it
 
 
 def test_nodes_that_never_answer_again_are_lost_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "LEASE", 0.2)
-    monkeypatch.setattr(follow, "DEAF", 0.5)
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
+    monkeypatch.setattr(leases, "DEAF", 0.5)
     inbox: Any = queue.SimpleQueue()
     members = [member(0, Scripted()), member(1, Scripted())]
     for rank in (0, 1):
@@ -565,3 +572,33 @@ def test_a_node_that_can_write_no_end_is_not_waited_for() -> None:
     alone = member(0, session)
     list(Follower("r", [alone], inbox, NoLogs(), Control(), never, token="t").events())
     assert alone.lost == "its end can't be written: no space left"
+
+
+class TestAHostThatKnowsNothingOfTheRun:
+    """Its directory was removed there, and its supervisor is dead."""
+
+    def met(self, *alive: dict[str, Any], stop: bool = False) -> tuple[Member, Scripted]:
+        session = Scripted(follow="unknown_run")
+        session.alive = list(alive)
+        alone = member(0, session)
+        follower = Follower("r", [alone], queue.SimpleQueue(), NoLogs(), Control(), never, token="t", settle=0.1)
+        if stop:
+            list(follower.stop_for_user("ncclrun stop", "term"))
+        list(follower.events())
+        return alone, session
+
+    def test_and_has_no_process_of_it_is_confirmed_to_be_rid_of_it(self) -> None:
+        alone, session = self.met()
+        assert session.killed is False
+        (row,) = first_failure([alone.ended("exec")]).nodes
+        assert (row.state, row.confirmed, row.detail) == ("gone", True, GONE)
+
+    def test_and_has_processes_of_it_is_not(self) -> None:
+        alone, _ = self.met({"pid": 7, "command": "python t.py"})
+        (row,) = first_failure([alone.ended("exec")]).nodes
+        assert (row.state, row.confirmed) == ("unknown", False)
+        assert "7 python t.py" in row.detail
+
+    def test_is_rid_of_them_when_the_run_is_to_be_stopped(self) -> None:
+        _, session = self.met(stop=True)
+        assert session.killed is True

@@ -98,12 +98,27 @@ class TestRunDir:
         assert run.read("end.json") == {"exit_code": 8, "name": "ä\udcff"}
         assert {path.name for path in run.path.iterdir()} == {"logs", "end.json"}
 
-    @pytest.mark.parametrize("text", ["", "{", "\xff"])
-    def test_a_damaged_record_is_named(self, text: str) -> None:
+    @pytest.mark.parametrize("text", ["", "{", "\xff", "[1]", "7"])
+    def test_a_damaged_record_is_named_with_the_way_round_it(self, text: str) -> None:
         run = RunDir.create("r")
         (run.path / "run.json").write_bytes(text.encode("latin-1"))
-        with pytest.raises(NcclrunError, match=r"can't read .*run\.json"):
+        with pytest.raises(NcclrunError, match=r"run\.json is damaged") as caught:
             run.read("run.json")
+        assert "--cluster FILE" in caught.value.fix
+
+    @pytest.mark.parametrize("record", [{}, {"complete": True}, {"exit_code": "0", "reason": "", "ended_at": 0}])
+    def test_an_end_without_what_everybody_asks_of_it_is_damaged(self, record: dict[str, object]) -> None:
+        run = RunDir.create("r")
+        run.write("end.json", record)
+        with pytest.raises(NcclrunError, match=r"end\.json is damaged") as caught:
+            run.end()
+        assert f"rm {run.path}/end.json;  ncclrun attach r" in caught.value.fix
+
+    def test_a_damaged_end_keeps_nobody_from_another_run(self) -> None:
+        for run_id in ("old", "going"):
+            RunDir.create(run_id).write("run.json", {})
+        (RunDir(state_home() / "runs" / "old").path / "end.json").write_text("")
+        assert find_run(None, going=True).run_id == "going"
 
     def test_one_that_never_started_is_forgotten(self) -> None:
         run = RunDir.create("r")
@@ -123,9 +138,15 @@ class TestRunDir:
     def test_one_that_another_machine_started_is_taken_in_once(self) -> None:
         run = RunDir.adopt("r", {"token": "t"})
         (run.path / "0-machine").mkdir()  # a node's own part, on a machine that is one of the nodes
-        assert RunDir.adopt("r", {"token": "other"}).read("run.json") == {"token": "t"}
+        assert RunDir.adopt("r", {"token": "t", "by": "anna"}).read("run.json") == {"token": "t"}
         assert find_run(None) == run
         assert run.logs.stat().st_mode & 0o777 == 0o700
+
+    def test_one_of_a_name_that_another_run_has_here_is_not_taken_for_that(self) -> None:
+        RunDir.adopt("r", {"token": "mine"})
+        with pytest.raises(UsageError, match=r"another run r; .* anna@desk") as caught:
+            RunDir.adopt("r", {"token": "theirs", "by": "anna@desk"})
+        assert "XDG_STATE_HOME" in caught.value.fix
 
     def test_an_id_from_a_node_that_is_no_directory_name_is_refused(self) -> None:
         with pytest.raises(UsageError, match="can't be a run id"):

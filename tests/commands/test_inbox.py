@@ -26,6 +26,8 @@ def log(offset: int) -> dict[str, Any]:
 class Quiet:
     """As much of a session as a follower needs here: it takes every request and says nothing."""
 
+    last_heard = float("inf")
+
     def ask(self, *_: Any, **__: Any) -> None:
         pass
 

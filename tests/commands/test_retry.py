@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ncclrun.commands import retry
 from ncclrun.commands.control import Control
+from ncclrun.commands.history import RunDir
 from ncclrun.commands.retry import Attempts, lost_nodes
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.endevents import Cause, Ended, NodeSummary, Retrying
@@ -16,6 +18,12 @@ from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Event, Unreachable
 from ncclrun.model.job import Attempt, JobSpec, Retry
 from tests.planning.makers import cluster, node
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
 
 JOB = JobSpec("script", "train.py", run_id="r", timeout=None)
 GPUS = (node("gpu1"), node("gpu2"), node("gpu3"))
@@ -192,6 +200,14 @@ def test_a_run_that_somebody_stops_while_it_waits_is_not_started_again(monkeypat
         control.press()
     assert isinstance(last, Ended)
     assert (last.exit_code, len(launches.made)) == (130, 1)
+
+
+def test_an_attempt_that_would_meet_a_run_of_its_name_is_refused_before_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    RunDir.create("r.3")
+    with pytest.raises(UsageError, match=r"there is a run r\.3 already"):
+        attempts(monkeypatch, (FINE,))
 
 
 def test_a_run_id_without_room_for_a_number_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

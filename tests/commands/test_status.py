@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,12 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows(events: list[Event]) -> dict[tuple[str, str], RunOnNode]:
     return {(event.run_id, event.node): event for event in events if isinstance(event, RunOnNode)}
+
+
+def named(run_id: str, name: str, prepared_at: float) -> dict[str, Any]:
+    """Node 0's word of an attempt of the run of that name."""
+    entry = part(run_id, 0, prepared_at=prepared_at)
+    return {**entry, "about": {**entry["about"], "name": name}}
 
 
 def end(events: list[Event]) -> Ended:
@@ -179,6 +187,13 @@ class TestFromElsewhere:
         row = run.record["nodes"][1]
         assert (run.missing, row["node"]["host"], row["first_rank"], row["boot_id"]) == (("b",), "b", 2, "")
 
+    def test_a_node_that_does_not_answer_is_sought_at_its_host_where_the_files_names_have_moved(self) -> None:
+        a, b, c = CLUSTER.nodes
+        moved = replace(CLUSTER, nodes=(replace(a, name="b"), replace(b, name="a"), c))
+        nodes: Nodes = {"b": fake(part("r", 0)), "a": DEAD, "c": fake(part("r", 2))}
+        run = find_one(moved, FakeTransport(nodes), Control(), "r")
+        assert [row["node"]["host"] for row in run.record["nodes"]] == ["a", "b", "c"]
+
     def test_one_that_goes_on_comes_before_a_newer_one_that_has_ended(self) -> None:
         over = part("new", 0, state="ended", prepared_at=time.time())
         found = FakeTransport({"a": fake(over, part("going", 0)), "b": fake(), "c": fake()})
@@ -190,10 +205,17 @@ class TestFromElsewhere:
 
     def test_the_name_of_a_run_of_several_attempts_means_the_last_one(self) -> None:
         now = time.time()
-        attempts = [part("r", 0, prepared_at=now - 9), part("r.2", 0, prepared_at=now - 5)]
+        attempts = [named("r", "r", now - 9), named("r.2", "r", now - 5)]
         found = FakeTransport({"a": fake(*attempts, part("r2", 0, prepared_at=now)), "b": fake(), "c": fake()})
-        named = {name: find_one(CLUSTER, found, Control(), name).run_id for name in ("r", "r.1", "r.2")}
-        assert named == {"r": "r.2", "r.1": "r", "r.2": "r.2"}
+        meant = {name: find_one(CLUSTER, found, Control(), name).run_id for name in ("r", "r.1", "r.2")}
+        assert meant == {"r": "r.2", "r.1": "r", "r.2": "r.2"}
+
+    def test_a_name_that_looks_like_an_attempt_of_another_run_is_a_run_of_its_own(self) -> None:
+        runs = [part("llama3", 0, prepared_at=1.0), part("llama3.1", 0, prepared_at=2.0)]
+        found = FakeTransport({"a": fake(*runs), "b": fake(), "c": fake()})
+        assert find_one(CLUSTER, found, Control(), "llama3").run_id == "llama3"
+        with pytest.raises(UsageError, match=r"no run 'llama3\.1\.1'"):
+            find_one(CLUSTER, found, Control(), "llama3.1.1")
 
     def test_where_no_node_answers_nothing_is_said_of_runs(self) -> None:
         with pytest.raises(NcclrunError, match=r"no node of lab\.yaml answers"):

@@ -26,6 +26,14 @@ def test_a_fix_is_one_line_to_be_copied() -> None:
     assert render([Note("fix", LONG)], colors=False, width=40) == f"  fix: {LONG}\n"
 
 
+@pytest.mark.parametrize("width", range(42, 60))
+def test_a_command_in_a_sentence_does_not_fold(width: int) -> None:
+    text = "it has ended already (stopped;  ncclrun logs 20260131-142501-9f3c  shows its output), exit code 130"
+    said = render([Note("info", text)], colors=False, width=width)
+    assert "ncclrun logs 20260131-142501-9f3c" in said
+    assert max(map(len, said.splitlines())) <= width
+
+
 def test_a_row_of_a_table_folds_below_its_last_column() -> None:
     table = f"all addresses:\n  gpu1   eth0  {LONG}\n  gpu12  ib0   {LONG}"
     lines = render([Note("error", table)], colors=False, width=60).splitlines()

@@ -11,6 +11,7 @@ from tests.faults import (
     hosts,
     links,
     power,
+    preparing,
     ranks,
     reach,
     starts,
@@ -35,6 +36,7 @@ FAULTS: tuple[Fault, ...] = tuple(
         torchrun,
         files,
         starts,
+        preparing,
     )
     for fault in family.fault.faults
 )

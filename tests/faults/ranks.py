@@ -93,7 +93,7 @@ def _frozen_alone(scene: Scene) -> None:
 @fault("torchrun is frozen when a rank elsewhere fails", OTHER_FAILED, work="gloo", nodes=2, targets=(0, 1))
 def _torchrun_frozen(scene: Scene) -> None:
     os.kill(scene.torchrun(scene.host), signal.SIGSTOP)
-    scene.order(scene.elsewhere, FAILS)
+    scene.order(scene.elsewhere, "os._exit(7)")
 
 
 @fault("two ranks on two nodes fail within two steps", FAILED)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.host import Host
 from tests.faults.fault import Fault
 from tests.faults.scene import ENOUGH, Scene
 from tests.jobs.bench import Bench, Done, Event, make_empty, run_directories, unfinished
@@ -105,8 +107,13 @@ def _is_noticed(scene: Scene) -> bool:
 
 
 def _until_nothing_lives(scene: Scene) -> None:
+    _until_none(scene, scene.alive)
+
+
+def _until_none(scene: Scene, find: Callable[[Host], Sequence[object]]) -> None:
+    """Until nothing is found on any host."""
     deadline = time.monotonic() + ENOUGH
-    while left := {host.name: scene.alive(host) for host in scene.hosts if scene.alive(host)}:
+    while left := {host.name: found for host in scene.hosts if (found := find(host))}:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
 
@@ -126,10 +133,7 @@ def _end(scene: Scene) -> Done:
 
 def _nothing_is_left(scene: Scene) -> None:
     """Not even what had emptied its environment: nothing that did not come by an SSH session that is still there."""
-    deadline = time.monotonic() + ENOUGH
-    while any((left := {host.name: scene.left(host) for host in scene.hosts}).values()):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    _until_none(scene, scene.left)
 
 
 def _ends_are_told(scene: Scene, done: Done) -> None:

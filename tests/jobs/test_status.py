@@ -46,6 +46,15 @@ def stop(bench: Bench, run_id: str) -> None:
     assert done.code == 0, done
 
 
+def test_what_runs_in_containers_is_no_leftover_of_the_machine_that_they_are_on(bench: Bench) -> None:
+    run_id = left(bench)
+    done = bench.run("status", "--json", "--hosts", "localhost")
+    assert done.code == 0, done
+    assert all(host.processes_with(COOKIE) for host in bench.cluster.hosts)
+    assert run_id not in [event["run_id"] for event in done.of("left_on_node")]
+    stop(bench, run_id)
+
+
 def test_status_tells_of_each_node_what_people_ask_here_and_elsewhere(bench: Bench) -> None:
     before = time.time() - 1
     run_id = left(bench)

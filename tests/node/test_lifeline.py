@@ -174,6 +174,7 @@ class TestSilence:
         (stop,) = net.told[0]
         assert (stop.origin, stop.lost) == (2, True)
         assert stop.reason.startswith("silent for 30 s (since ")
+        assert stop.reason.endswith(" UTC), and no ncclrun is there")
         assert net.told[1] == [stop]
 
     def test_is_left_to_a_controller_that_is_there(self, net: Net) -> None:

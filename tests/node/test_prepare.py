@@ -218,6 +218,15 @@ def test_what_was_prepared_and_not_started_goes_with_the_channel(node: Client, r
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+def test_a_port_that_was_opened_before_the_refusal_is_free_again(node: Client) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    nowhere = {"address": "192.0.2.77", "port": 0}
+    assert refusal(node, listen={"address": "127.0.0.1", "port": port}, lifeline=nowhere).code == "bad_address"
+    assert node.prepare("r", listen={"address": "127.0.0.1", "port": port})["port"] == port
+
+
 def test_a_channel_that_breaks_at_any_moment_of_prepare_leaves_nothing(env: dict[str, str], runs: Path) -> None:
     for step in range(8):
         with again(env) as client:
