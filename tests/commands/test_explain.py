@@ -31,7 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     """Rank 0 on a ran out of memory, rank 2 on b lost it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     run = make_run("r")
-    run.write("end.json", {"exit_code": 1, "reason": "failed", "cause": "rank 0 on a: exit code 1", "complete": True})
+    run.write("end.json", {"exit_code": 1, "reason": "failed", "ended_at": 1.0, "cause": "rank 0 on a: exit code 1", "complete": True})
     write(run, (OUT0, b"hello\n"), (ERR0, OOM), (OUT2, LOST))
     return run
 
@@ -63,7 +63,7 @@ class TestARun:
 
     def test_that_ended_well_is_not_accused_whatever_its_stderr_says(self, run: RunDir) -> None:
         assert run.read("end.json") is not None
-        run.write("end.json", {"exit_code": 0, "reason": "finished", "complete": True})
+        run.write("end.json", {"exit_code": 0, "reason": "finished", "ended_at": 1.0, "complete": True})
         found = diagnosis(told())
         assert (found.verdict, found.found) == ("healthy", None)
         assert "exit code 0" in found.confidence
