@@ -250,6 +250,10 @@ class Supervisor:
 
     def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
         """``origin``: the node that ``why`` speaks of, None: a controller asks. ``lost``: it is not heard any more."""
+        # What has ended by now did not end of this order, though both may be heard of in one turn.
+        if self._watch is not None:
+            self._watch.look()
+        self._reap()
         self._cause.order(how, grace, why, origin, lost=lost)
         if how == "kill":
             self._ending.kill()
@@ -322,6 +326,8 @@ class Supervisor:
         if self._watch is not None:
             self._watch.close()
         launcher = next((child for child in self._children.values() if child.local_rank < 0), None)
+        # Where somebody else's came first, torchrun had passed it on when ours arrived.
+        terminated = self._ending.terminated and not (self._watch is not None and self._watch.were_terminated())
         hosts = self._terms.lifeline.hosts if self._terms.lifeline is not None else []
         record = endrecord.record(
             reason=self._cause.reason,
@@ -329,7 +335,7 @@ class Supervisor:
             started_at=self._started_at,
             ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
             survivors=processes.describe(self._ending.survivors),
-            launcher=launcher.as_launcher(self._ending.terminated) if launcher is not None else None,
+            launcher=launcher.as_launcher(terminated) if launcher is not None else None,
             launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
             stop=self._cause.stop,
             lost_bytes={stream.name: stream.log.lost for stream in self._streams.values() if stream.log.lost},
