@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ncclrun.model.amounts import bytes_of
 from ncclrun.model.errors import UsageError
 
 _AMOUNT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([A-Za-z]*)\Z")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-_SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def duration(option: str, text: str) -> float:
@@ -37,9 +36,7 @@ def _seconds(text: str, units: Mapping[str, float]) -> float | None:
 
 def size(option: str, text: str) -> int:
     """Bytes of ``10G``, ``500MB``, ``2GiB``; raises UsageError for anything else."""
-    match = _AMOUNT.match(text)
-    unit = match[2].lower().removesuffix("b") if match else "?"
-    factor = {**_SIZES, **_BINARY}.get(unit)
-    if match is None or factor is None:
+    found = bytes_of(text)
+    if found is None:
         raise UsageError(f"{option} {text!r}: a size is wanted", fix=f"a number with k, M, G or T:  {option} 10G")
-    return int(float(match[1]) * factor)
+    return found

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import ENOSPC
 from fcntl import LOCK_EX, LOCK_NB, flock
 from io import FileIO
+from os import SEEK_END, strerror
 from pathlib import Path
 from typing import Protocol
 
 from ncclrun.commands.history import STATE_FIX, RunDir
+from ncclrun.model.amounts import size_text
+from ncclrun.model.cluster import Node
 from ncclrun.model.errors import NcclrunError, UsageError
+from ncclrun.model.events import Warn
 
 OPEN_FILES = 256
 """Log files held open at a time: a large run has more streams than a process may have descriptors."""
@@ -32,6 +37,17 @@ class Place:
         return f"{who}.{self.stream}"
 
 
+def gap(node: Node, place: Place, size: int) -> Warn:
+    """Says that so many bytes of a stream are nowhere."""
+    who = "its launcher" if place.rank is None else f"rank {place.rank}"
+    return Warn(
+        node=node.name,
+        text=f"{size_text(size)} of {who}'s std{place.stream} are not kept: the node had let them go before they were "
+        f"fetched (launch.log_limit {node.launch.log_limit})",
+        fix="set a larger launch.log_limit, or let an ncclrun follow the run",
+    )
+
+
 def sizes(logs: Path, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
     """Bytes in ``logs`` of each stream of a node, by the node's name for the stream."""
     names = [f"{who}.{kind}" for who in ("launcher", *range(nproc)) for kind in ("out", "err")]
@@ -48,6 +64,9 @@ class LogSink(Protocol):
     def append(self, place: Place, when: float, data: bytes) -> None:
         """Takes the next bytes of a stream."""
 
+    def skip(self, place: Place, when: float, size: int) -> None:
+        """The next ``size`` bytes of a stream are nowhere."""
+
     def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
         """Bytes that are here of each stream of a node, by the node's name for the stream."""
 
@@ -63,6 +82,9 @@ class NoLogs:
 
     def append(self, place: Place, when: float, data: bytes) -> None:
         """Drops them; the nodes have theirs."""
+
+    def skip(self, place: Place, when: float, size: int) -> None:
+        """As nothing is kept, nothing is missing."""
 
     def offsets(self, place_of: Callable[[str], Place], nproc: int) -> dict[str, int]:
         """Nothing is here."""
@@ -90,8 +112,9 @@ class LogsTaken(UsageError):
 class LogWriter:
     """Appends what the nodes send, byte for byte, and notes the order in which it came.
 
-    What is here of a stream is its beginning, without a gap: once the disk has refused bytes of it, none that come
-    later are taken, so that the size always says where a reader of the node resumes.
+    What is here of a stream is its beginning, without a gap of ours: once the disk has refused bytes of it, none that
+    come later are taken, so that the size always says where a reader of the node resumes. What the node had let go is a
+    hole, and a line of the order file that ends in `missing`.
     """
 
     def __init__(self, run: RunDir) -> None:
@@ -140,12 +163,29 @@ class LogWriter:
             self.lost += len(data) - written
             self.trouble = self.trouble or "it took a part only"
 
-    def _note(self, line: bytes) -> None:
+    def skip(self, place: Place, when: float, size: int) -> None:
+        """Leaves a hole, told first; where the disk refuses either, the stream ends here."""
+        name = place.filename
+        try:
+            if name not in self._cut:
+                file = self._file(name)
+                offset = file.tell()
+                if not self._note(b"%.6f %s %d %d missing\n" % (when, name.encode(), offset, size)):
+                    raise OSError(ENOSPC, strerror(ENOSPC))
+                file.truncate(offset + size)
+                file.seek(0, SEEK_END)
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            self._cut.add(name)
+
+    def _note(self, line: bytes) -> bool:
         """A line of the order file, whole or not at all; without it the bytes show when the stream's next ones do."""
         before = self._order.tell()
-        if self._order.write(line) < len(line):
+        whole = self._order.write(line) == len(line)
+        if not whole:
             self._order.truncate(before)
             self._order.seek(before)
+        return whole
 
     def _file(self, name: str) -> FileIO:
         if name not in self._files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from ncclrun.commands.contact import connect
 from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.inbox import Inbox, inbox_sink
-from ncclrun.commands.logfiles import Place
+from ncclrun.commands.logfiles import Place, gap
 from ncclrun.commands.recorded import RunNode, is_followed, run_nodes
 from ncclrun.model.errors import NcclrunError, UsageError
 from ncclrun.model.events import Event, Log, Stream, Unreachable, Warn
@@ -27,7 +28,7 @@ from ncclrun.transport.session import Session
 BLOCK = 64 << 10
 LONGEST_LINE = 4 * CAP
 """Bytes of the longest line that is shown in one piece."""
-_ORDER = re.compile(rb"([0-9.]+) ([a-z]+[0-9]+\.[a-z]+) ([0-9]+) ([0-9]+)\n")
+_ORDER = re.compile(rb"([0-9.]+) ([a-z]+[0-9]+\.[a-z]+) ([0-9]+) ([0-9]+)( missing)?\n")
 POLL = 0.2
 """Seconds between looks at files that another ncclrun writes."""
 
@@ -181,7 +182,10 @@ class LogReader:
                 continue
             if header.get("ev") == "log":
                 stream = str(header["stream"])
-                yield from self._feed(self._place(rank, stream), body, float(header["time"]))
+                place, when = self._place(rank, stream), float(header["time"])
+                if "missing" in header and self._wanted.takes(place):
+                    yield from self._gap(place, int(header["missing"]), when)
+                yield from self._feed(place, body, when)
                 streams = owed.get(rank, {})
                 if header["offset"] + len(body) >= streams.get(stream, 0):
                     streams.pop(stream, None)
@@ -209,7 +213,24 @@ class LogReader:
                 entry = _ORDER.fullmatch(line)
                 place = self._places.get(entry[2].decode()) if entry else None
                 if entry and place:  # a line torn by a power cut costs the order of its bytes, not the bytes
-                    yield from self._read_to(place, int(entry[3]) + int(entry[4]), float(entry[1]))
+                    start, size, when = int(entry[3]), int(entry[4]), float(entry[1])
+                    yield from self._read_to(place, start if entry[5] else start + size, when)
+                    if entry[5]:
+                        yield from self._pass_over(place, start + size, when)
+
+    def _pass_over(self, place: Place, end: int, when: float) -> Iterator[Event]:
+        """What is missing here up to ``end``."""
+        size = end - self._read.get(place.filename, 0)
+        if size > 0 and self._wanted.takes(place):
+            self._read[place.filename] = end
+            yield from self._gap(place, size, when)
+
+    def _gap(self, place: Place, size: int, when: float) -> Iterator[Event]:
+        """The line that was open will not end."""
+        lines = self._lines.get(place.filename)
+        if lines is not None and (rest := lines.flush()) is not None:
+            yield self._event(place, rest, when)
+        yield gap(self._nodes[place.node_rank].node, place, size)
 
     def _read_to(self, place: Place, end: int, when: float) -> Iterator[Event]:
         """The stream up to ``end``, from where it was read so far."""
@@ -273,14 +294,15 @@ class LogReader:
 
 
 def last_lines(file: Path, count: int, end: int) -> bytes:
-    """The last ``count`` lines of the first ``end`` bytes; a last line without a line feed counts."""
+    """The last ``count`` lines of the first ``end`` bytes, none of before a hole; a last one without its end counts."""
     if count <= 0:
         return b""
     blocks: list[bytes] = []
     feeds, start = 0, end
     with file.open("rb") as stream:
-        while start > 0 and feeds <= count and end - start < (count + 1) * LONGEST_LINE:
-            size = min(BLOCK, start)
+        first = _last_piece(stream.fileno(), end)
+        while start > first and feeds <= count and end - start < (count + 1) * LONGEST_LINE:
+            size = min(BLOCK, start - first)
             start -= size
             stream.seek(start)
             blocks.append(stream.read(size))
@@ -288,6 +310,17 @@ def last_lines(file: Path, count: int, end: int) -> bytes:
     lines = b"".join(reversed(blocks)).split(b"\n")  # not splitlines: it also cuts at progress bars' carriage returns
     keep = count + 1 if lines[-1] == b"" else count
     return b"\n".join(lines[-keep:])
+
+
+def _last_piece(fd: int, end: int) -> int:
+    """Where the bytes begin that have no hole between them and ``end``."""
+    piece = 0
+    while piece < end and (hole := os.lseek(fd, piece, os.SEEK_HOLE)) < end:
+        try:
+            piece = os.lseek(fd, hole, os.SEEK_DATA)
+        except OSError:  # a hole is the last that there is
+            return end
+    return piece
 
 
 def read_logs(

@@ -6,6 +6,7 @@ from typing import Any
 
 from ncclrun.commands.about import about, controller
 from ncclrun.commands.code import Source
+from ncclrun.model.amounts import bytes_of
 from ncclrun.model.cluster import ClusterSpec
 from ncclrun.model.job import JobSpec
 from ncclrun.model.plan import LaunchPlan, NodePlan
@@ -63,4 +64,5 @@ def start_of(plan: LaunchPlan, node: NodePlan) -> dict[str, Any]:
         "grace": node.grace,
         "restarts": node.node.launch.max_restarts,
         "first_rank": node.first_rank,
+        "log_limit": bytes_of(node.node.launch.log_limit),
     }

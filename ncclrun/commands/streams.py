@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ncclrun.commands.logfiles import LogSink, Place
+from ncclrun.commands.logfiles import LogSink, Place, gap
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.ncclwatch import NcclWatch
 from ncclrun.model.events import Event, Log, Stream, Warn
@@ -30,14 +30,17 @@ class Streams:
         body = body[max(0, known - offset) :]
         member.offsets[stream] = max(offset, known) + len(body)
         place = member.place(stream)
-        self._writer.append(place, float(header["time"]), body)
+        lines = member.lines.setdefault(stream, LineAssembler())
+        when = float(header["time"])
+        if missing := min(int(header.get("missing", 0)), offset - known):
+            yield from self._missing(member, place, missing, when, lines.flush())
+        self._writer.append(place, when, body)
         if self._writer.lost and not self._told_of_disk:
             self._told_of_disk = True
             yield Warn(
                 text=f"this machine's disk does not take the logs ({self._writer.trouble}); the nodes keep theirs",
                 fix="free some space here",
             )
-        lines = member.lines.setdefault(stream, LineAssembler())
         whole = lines.feed(body)
         if whole is not None:
             # After a failure or a stop torchrun prints a traceback of its own on every node; after a good end too,
@@ -50,6 +53,13 @@ class Streams:
                 yield Warn(node=member.node.name, text=wrong.message, fix=wrong.fix)
         if lines.partial:
             yield _log_event(member, place, header["time"], lines.partial, partial=True)
+
+    def _missing(self, member: Member, place: Place, size: int, when: float, before: str | None) -> Iterator[Event]:
+        """Bytes that the node did not have any more; what came ``before`` them is a line that will not end."""
+        self._writer.skip(place, when, size)
+        if before is not None:
+            yield _log_event(member, place, when, before)
+        yield gap(member.node, place, size)
 
     def flush(self, member: Member) -> Iterator[Event]:
         """The last lines that ended without a line feed."""

@@ -205,5 +205,6 @@ def _detail(end: NodeEnd, record: Mapping[str, Any]) -> str:
         named = [f"{one.get('pid')} {one.get('command', '')}".strip() for one in survivors]
         texts.append(f"{len(survivors)} still alive: {', '.join(named[:_NAMED])}{', …' if named[_NAMED:] else ''}")
     if lost := sum((record.get("lost_bytes") or {}).values()):
-        texts.append(f"{lost} bytes of log lost on the node")
+        why = record.get("lost_why")
+        texts.append(f"{lost} bytes of log lost on the node" + (f" ({why})" if why else ""))
     return "; ".join(texts)

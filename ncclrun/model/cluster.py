@@ -18,6 +18,7 @@ from ncclrun.model.fieldtypes import (
     Interface,
     Lease,
     Line,
+    LogLimit,
     Nproc,
     Port,
     Seconds,
@@ -110,6 +111,9 @@ class Launch(Section):
     lease: Lease = 15
     """Seconds that a node may be silent on the run's network, while no ncclrun is there either, until the others stop
     by themselves; at least 3. 0: without an ncclrun that follows the run no node knows of the others."""
+    log_limit: LogLimit = "1GiB"
+    """How much of each rank's stdout and of its stderr a node keeps, `500M` or `2GiB`, say: the last of it. What an
+    ncclrun has fetched by then is kept where that runs; at least 1 MiB."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
     """Variables for the workers."""
     forward_env: tuple[EnvName, ...] = ()
@@ -151,6 +155,7 @@ class NodeEntry(Section):
     checkpoint_dir: Workdir | None = None
     grace: Seconds | None = None
     lease: Lease | None = None
+    log_limit: LogLimit | None = None
     env: dict[EnvName, EnvValue] | None = None
     """Variables of this node, added to `launch.env`."""
     forward_env: tuple[EnvName, ...] | None = None

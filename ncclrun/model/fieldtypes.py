@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
+from ncclrun.model.amounts import bytes_of
 from ncclrun.model.target import check_host, parse_target
 
 MAX_INTERFACE = 15
@@ -18,6 +19,8 @@ MAX_VALUE = 127 << 10
 
 LEAST_LEASE = 3.0
 """Seconds: supervisors say a word each second, and a busy host may be late."""
+LEAST_LOG = 1 << 20
+"""Bytes: the disk gets whole blocks back, and less would say little."""
 
 
 def _one_line(text: str) -> str:
@@ -124,6 +127,15 @@ def _lease(seconds: float) -> float:
     return seconds
 
 
+def _log_limit(text: str) -> str:
+    size = bytes_of(text)
+    if size is None:
+        raise ValueError(f"{text!r} is no size such as 500M or 2GiB")
+    if size < LEAST_LOG:
+        raise ValueError(f"{text} is too little; 1MiB is the least")
+    return text
+
+
 def _distinct(gpus: tuple[int, ...]) -> tuple[int, ...]:
     twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
     if twice:
@@ -137,6 +149,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Seconds = Annotated[float, Field(ge=0, le=3600)]
 Timeout = Annotated[float, Field(gt=0, le=600)]
 Lease = Annotated[float, Field(ge=0, le=3600), AfterValidator(_lease)]
+LogLimit = Annotated[str, AfterValidator(_log_limit)]
 Gateway = Annotated[str, AfterValidator(_gateway)]
 HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 Address = Annotated[str, AfterValidator(_address)]

@@ -20,6 +20,8 @@ def record(
     launcher_tail: str = "",
     stop: dict[str, Any] | None = None,
     lost_bytes: dict[str, int] | None = None,
+    lost_why: str = "",
+    dropped_bytes: dict[str, int] | None = None,
     oom_kills: int = 0,
 ) -> dict[str, Any]:
     """The record of a part that has ended now; its fields are told in docs/node-protocol.md."""
@@ -34,6 +36,8 @@ def record(
         "stop": stop,
         "survivors": survivors,
         "lost_bytes": lost_bytes or {},
+        "lost_why": lost_why,
+        "dropped_bytes": dropped_bytes or {},
         "oom_kills": oom_kills,
     }
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import drain, rundir
+from . import logfile, rundir
 from .channel import Channel
 from .refusal import Refusal
 
@@ -25,6 +25,10 @@ class Log:
     def __init__(self, logs: Path, stream: str, offset: int) -> None:
         self.stream = stream
         self.offset = offset
+        self.missing = 0
+        """Bytes before ``offset`` that the node did not have any more, and that nobody was told of yet."""
+        self.drained = False
+        """Whether the last piece was all that there is by now."""
         self._path = logs / f"{stream}.log"
         self._open()
 
@@ -37,31 +41,36 @@ class Log:
             self._index = None
 
     def next(self, most: int) -> bytes:
-        """Up to ``most`` bytes that were not read yet."""
-        data = os.pread(self._file, most, self.offset)
+        """Up to ``most`` bytes that were not read yet, those before ``offset`` then."""
+        data = self._read(most)
+        self.drained = len(data) < most
         if not data and self._is_replaced():
-            data = os.pread(self._file, most, self.offset)  # what came before it was
-            if len(data) < most:
+            data = self._read(most)  # what came before it was
+            self.drained = False
+            if not data:
                 self.close()
                 self._open()
-                data += os.pread(self._file, most - len(data), self.offset + len(data))
-        self.offset += len(data)
+                data = self._read(most)
+                self.drained = len(data) < most
         return data
+
+    def _read(self, most: int) -> bytes:
+        while True:
+            data = os.pread(self._file, most, self.offset)
+            # After the read: the writer says where the rest begins before it gives the beginning back.
+            gone = self._begin() - self.offset
+            if gone <= 0:
+                self.offset += len(data)
+                return data
+            self.missing += gone
+            self.offset += gone
+
+    def _begin(self) -> int:
+        return 0 if self._index is None else logfile.begin(self._index)
 
     def time_of(self, offset: int) -> float:
         """When the byte at ``offset`` came from the worker (Unix seconds, to a tenth); 0.0 when that is not known."""
-        if self._index is None:
-            return 0.0
-        low, high = 0, os.fstat(self._index).st_size // drain.INDEX.size
-        found = 0.0
-        while low < high:
-            middle = (low + high) // 2
-            place, when = drain.INDEX.unpack(os.pread(self._index, drain.INDEX.size, middle * drain.INDEX.size))
-            if place <= offset:
-                found, low = when, middle + 1
-            else:
-                high = middle
-        return found
+        return 0.0 if self._index is None else logfile.time_of(self._index, offset)
 
     def _is_replaced(self) -> bool:
         """Whether somebody has removed the log, and its supervisor goes on in a new one."""
@@ -74,15 +83,20 @@ class Log:
         """Bytes of the stream so far."""
         return os.fstat(self._file).st_size
 
+    def has_more(self) -> bool:
+        """Whether anything is there to be read."""
+        return self.size() > max(self.offset, self._begin())
+
     def go_back(self, lines: int) -> None:
         """Moves to where the last ``lines`` lines begin; at most 16 MiB from the end."""
         end = self.size()
+        first = min(end, max(self._begin(), end - MOST_BACK))
         place = end
         left = lines + 1  # the line feed before the first of them
         if end and os.pread(self._file, 1, end - 1) != b"\n":
             left -= 1  # a last line without its end counts as one
-        while place > max(0, end - MOST_BACK):
-            start = max(0, place - BLOCK)
+        while place > first:
+            start = max(first, place - BLOCK)
             block = os.pread(self._file, place - start, start)
             at = len(block)
             while left and at >= 0:
@@ -139,8 +153,7 @@ class Follow:
 
     def ends(self) -> dict[str, int]:
         """Where each stream ends now that has something to tell: who wants no more than that knows when it is all."""
-        sizes = {stream: log.size() for stream, log in self._logs.items()}
-        return {stream: size for stream, size in sizes.items() if size > self._logs[stream].offset}
+        return {stream: log.size() for stream, log in self._logs.items() if log.has_more()}
 
     def pump(self, channel: Channel) -> bool:
         """Sends what is new, as far as the channel has room; True when it stopped for want of room."""
@@ -171,15 +184,17 @@ class Follow:
             for log in list(waiting):
                 if not channel.room:
                     return False
-                offset = log.offset
                 data = log.next(LARGEST_PIECE)
                 if data:
-                    when = log.time_of(offset)
-                    head = {"ev": "log", "stream": log.stream, "offset": offset, "time": when, **self._who}
-                    channel.send(head, data)
-                if len(data) < LARGEST_PIECE:
+                    channel.send(self._head(log, log.offset - len(data)), data)
+                if log.drained:
                     waiting.remove(log)
         return True
+
+    def _head(self, log: Log, offset: int) -> dict[str, Any]:
+        missing, log.missing = log.missing, 0
+        head = {"ev": "log", "stream": log.stream, "offset": offset, "time": log.time_of(offset), **self._who}
+        return {**head, "missing": missing} if missing else head
 
     def _look_for_supervisor(self) -> None:
         now = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import time
 from pathlib import Path
 from typing import Any, Callable
@@ -49,7 +50,7 @@ class Rank:
         }
 
     def as_launcher(self, terminated: bool) -> dict[str, Any]:
-        """The end record's entry of a launcher; ``terminated``: it got a SIGTERM from us."""
+        """The end record's entry of a launcher; ``terminated``: it got a SIGTERM, first from us."""
         return {
             "pid": self.process.pid,
             **outcome(self.status),
@@ -155,13 +156,23 @@ class Watch:
                 self._polled.remove(rank)
                 self._ended(rank, None)
 
-    def close(self) -> None:
-        """Takes the last reports, and notes the end of those whose end was not seen."""
-        self.hear()
+    def look(self) -> None:
+        """Notes the end of those whose end was not heard of yet."""
         for rank in self.latest.values():
             now = processes.look(rank.process.pid)
             if rank.ended_at is None and (now is None or now.ended or now.start != rank.process.start):
-                rank.end(None, self._stopping())
+                rank.end(zombie_status(rank.process), self._stopping())
+
+    def were_terminated(self) -> bool:
+        """Whether a SIGTERM that was none of ours ended a worker."""
+        return any(
+            outcome(rank.status)["signal"] == signal.SIGTERM and not rank.stopped for rank in self.latest.values()
+        )
+
+    def close(self) -> None:
+        """Takes the last reports, and notes the end of those whose end was not seen."""
+        self.hear()
+        self.look()
 
     def reaped(self, pid: int, status: int) -> None:
         """An adopted process's end: a worker whose torchrun died comes to us."""

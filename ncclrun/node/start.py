@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import lifeline, rundir, spawn, stacks, supervisor
+from . import lifeline, logfile, rundir, spawn, stacks, supervisor
 from .refusal import Refusal
 
 
@@ -102,5 +102,6 @@ def terms(request: dict[str, Any]) -> supervisor.Terms:
         grace=float(request.get("grace", 30.0)),
         restarts=int(request.get("restarts", 0)),
         first_rank=int(request.get("first_rank", 0)),
+        log_limit=max(logfile.LEAST_LIMIT, int(request.get("log_limit", logfile.LIMIT))),
         lifeline=lifeline.terms(request),
     )

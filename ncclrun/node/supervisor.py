@@ -20,6 +20,7 @@ from . import (
     kernel,
     kin,
     lifeline,
+    logfile,
     oom,
     orders,
     processes,
@@ -47,12 +48,13 @@ class Terms(NamedTuple):
 
     ``grace`` is the one that a failing rank gives its siblings; with ``restarts`` torchrun may start them anew instead.
     ``first_rank`` is the global rank of local rank 0: people know no others. ``lifeline`` None: the
-    other nodes are not heard.
+    other nodes are not heard. ``log_limit``: bytes that are kept of each stream.
     """
 
     grace: float
     restarts: int
     first_rank: int
+    log_limit: int
     lifeline: lifeline.Terms | None = None
 
 
@@ -118,7 +120,7 @@ class Supervisor:
                 return
             self._run.restore(self._facts)
             for stream in self._streams.values():
-                stream.reopen(self._run.logs)
+                stream.log.reopen(self._run.logs)
             self._say(self._state, self._cause.why)
             if self._run.take():  # last: that it is there says that all is
                 self._orders.listen()
@@ -147,7 +149,8 @@ class Supervisor:
         self._say(states.RUNNING)
 
     def _drain(self, name: str, fd: int, keep: int) -> None:
-        stream = self._streams[name] = drain.Stream(name, fd, self._run.logs, keep)
+        log = logfile.LogFile(self._run.logs, name, self._terms.log_limit)
+        stream = self._streams[name] = drain.Stream(name, fd, log, keep)
         self._selector.register(fd, selectors.EVENT_READ, lambda: self._take(stream))
 
     # --- the loop
@@ -247,6 +250,10 @@ class Supervisor:
 
     def _asked(self, how: str, grace: float, why: str, origin: int | None = None, *, lost: bool = False) -> None:
         """``origin``: the node that ``why`` speaks of, None: a controller asks. ``lost``: it is not heard any more."""
+        # What has ended by now did not end of this order, though both may be heard of in one turn.
+        if self._watch is not None:
+            self._watch.look()
+        self._reap()
         self._cause.order(how, grace, why, origin, lost=lost)
         if how == "kill":
             self._ending.kill()
@@ -319,6 +326,8 @@ class Supervisor:
         if self._watch is not None:
             self._watch.close()
         launcher = next((child for child in self._children.values() if child.local_rank < 0), None)
+        # Where somebody else's came first, torchrun had passed it on when ours arrived.
+        terminated = self._ending.terminated and not (self._watch is not None and self._watch.were_terminated())
         hosts = self._terms.lifeline.hosts if self._terms.lifeline is not None else []
         record = endrecord.record(
             reason=self._cause.reason,
@@ -326,10 +335,12 @@ class Supervisor:
             started_at=self._started_at,
             ranks=[rank.as_json(self._tail(f"{rank.local_rank}.err")) for rank in self._workers()],
             survivors=processes.describe(self._ending.survivors),
-            launcher=launcher.as_launcher(self._ending.terminated) if launcher is not None else None,
+            launcher=launcher.as_launcher(terminated) if launcher is not None else None,
             launcher_tail=self._tail("launcher.err").decode("utf-8", "replace"),
             stop=self._cause.stop,
-            lost_bytes={stream.name: stream.lost for stream in self._streams.values() if stream.lost},
+            lost_bytes={stream.name: stream.log.lost for stream in self._streams.values() if stream.log.lost},
+            lost_why=next((stream.log.why for stream in self._streams.values() if stream.log.lost), ""),
+            dropped_bytes={stream.name: stream.log.dropped for stream in self._streams.values() if stream.log.dropped},
             oom_kills=max(0, oom.kills() - self._oom),
         )
         self._run.write_end(record, endrecord.shortened(record))

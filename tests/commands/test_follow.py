@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ import pytest
 from ncclrun.commands import leases
 from ncclrun.commands.control import Control
 from ncclrun.commands.follow import GONE, Follower
-from ncclrun.commands.logfiles import NoLogs
+from ncclrun.commands.history import RunDir
+from ncclrun.commands.logfiles import LogWriter, NoLogs
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.lifeline import cut_off
 from ncclrun.diagnosis.ncclwatch import NcclWatch
@@ -221,6 +223,30 @@ def followed(*logs: tuple[str, bytes]) -> list[Event]:
     follower = Follower("r", [member(0, Scripted())], inbox, NoLogs(), Control(), never, token="t", watch=watch)
     told = [event for event in follower.events() if isinstance(event, Log | Warn)]
     return [event for event in told if isinstance(event, Warn) or not event.partial]
+
+
+def test_what_a_node_does_not_have_any_more_is_told_and_no_line_is_made_of_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    run = RunDir.create("r")
+    writer = LogWriter(run)
+    inbox: Any = queue.SimpleQueue()
+    head = {"ev": "log", "stream": "0.out", "time": 1.0}
+    for offset, missing, body in ((0, 0, b"one\nha"), (9006, 9000, b"rest\n"), (6, 0, b"again"), (9011, 0, b"on\n")):
+        inbox.put((0, 0, {**head, "offset": offset, "missing": missing}, body))
+    inbox.put((0, 0, {"ev": "end", "record": {"reason": "finished", "ranks": []}}, b""))
+    follower = Follower("r", [member(0, Scripted())], inbox, writer, Control(), never, token="t")
+    told = [
+        event
+        for event in follower.events()
+        if isinstance(event, Warn) or (isinstance(event, Log) and not event.partial)
+    ]
+    writer.close()
+    texts = [event.text for event in told]
+    assert texts[0:2] + texts[3:] == ["one", "ha", "rest", "on"]
+    assert texts[2].startswith("8.8 KiB of rank 0's stdout are not kept")
+    assert (run.logs / "rank0.out").read_bytes() == b"one\nha" + bytes(9000) + b"rest\non\n"
 
 
 def test_a_worker_whose_nccl_takes_another_network_is_told_of_behind_its_line_and_once() -> None:

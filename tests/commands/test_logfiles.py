@@ -56,6 +56,22 @@ class TestLogWriter:
             "3.000000 rank0.out 3 1",
         ]
 
+    def test_what_is_missing_is_a_hole_that_takes_no_room_and_no_offset(self) -> None:
+        run = RunDir.create("r")
+        writer = LogWriter(run)
+        writer.append(OUT, 1.0, b"abc")
+        writer.skip(OUT, 2.0, 1 << 30)
+        writer.append(OUT, 3.0, b"d")
+        writer.close()
+        file = run.logs / "rank0.out"
+        assert file.stat().st_size == 4 + (1 << 30)
+        assert file.stat().st_blocks * 512 < 1 << 20
+        assert (run.logs / "order").read_text().splitlines() == [
+            "1.000000 rank0.out 0 3",
+            f"2.000000 rank0.out 3 {1 << 30} missing",
+            f"3.000000 rank0.out {3 + (1 << 30)} 1",
+        ]
+
     def test_offsets_are_by_the_nodes_names_for_its_streams(self) -> None:
         run = RunDir.create("r")
         writer = LogWriter(run)
@@ -176,6 +192,19 @@ class TestFullDisk:
         writer.append(OUT, 0.0, b"b" * 5)
         writer.close()
         assert (run.logs / "rank0.out").read_bytes() == b"a" * FULL_AT + b"b" * 5
+
+    def test_what_is_missing_is_told_or_the_stream_ends(self) -> None:
+        run = RunDir.create("r")
+        writer = LogWriter(run)
+        with nearly_full():
+            for rank in range(100):  # the order file is full now
+                writer.append(Place(0, rank, "out"), 0.0, b"x")
+            writer.skip(OUT, 0.0, 5)
+        writer.append(OUT, 9.0, b"y")
+        writer.close()
+        assert (run.logs / "rank0.out").read_bytes() == b"x"
+        assert b"missing" not in (run.logs / "order").read_bytes()
+        assert writer.lost == 1
 
     def test_the_order_file_keeps_whole_lines_only(self) -> None:
         run = RunDir.create("r")

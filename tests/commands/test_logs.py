@@ -181,6 +181,40 @@ class TestEveryByteOnce:
         assert lines(read(run, tail=tail))[-1] == ("0.out", "bar 60%")
 
 
+class TestMissing:
+    """The node had let some of it go before it was fetched."""
+
+    def test_it_is_told_in_its_place_and_no_line_is_made_of_both_sides(self, run: RunDir) -> None:
+        write_with_a_gap(run)
+        first, half, told, rest = read(run)
+        assert lines([first, half, rest]) == [("0.out", word) for word in ("whole", "half", "rest", "last")]
+        assert isinstance(told, Warn)
+        assert (told.node, told.text.partition(":")[0]) == ("a", "2.0 GiB of rank 0's stdout are not kept")
+
+    def test_what_was_told_twice_is_shown_once(self, run: RunDir) -> None:
+        """As by a writer that was killed between the word and the hole."""
+        write_with_a_gap(run)
+        order = (run.logs / "order").read_bytes().splitlines(keepends=True)
+        (run.logs / "order").write_bytes(b"".join([*order[:2], order[1], *order[2:]]))
+        assert [type(event) for event in read(run)] == [Log, Log, Warn, Log]
+
+    def test_another_stream_says_nothing_of_it(self, run: RunDir) -> None:
+        write_with_a_gap(run)
+        assert read(run, stream="err") == []
+
+    def test_the_last_lines_are_those_behind_it(self, run: RunDir) -> None:
+        write_with_a_gap(run)
+        assert lines(read(run, tail=9)) == [("0.out", "rest"), ("0.out", "last")]
+
+
+def write_with_a_gap(run: RunDir) -> None:
+    writer = LogWriter(run)
+    writer.append(OUT0, 1.0, b"whole\nhalf")
+    writer.skip(OUT0, 2.0, (2 << 30) - 10)
+    writer.append(OUT0, 3.0, b"rest\nlast\n")
+    writer.close()
+
+
 class TestTail:
     """The last lines of each stream."""
 
@@ -288,7 +322,14 @@ class TestFromTheNodes:
         return True
 
     @pytest.fixture
-    def asked(self, run: RunDir, ends: bool, monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, Any]]:
+    def missing(self) -> int:
+        """Bytes of rank 0's stdout that node 0 does not have any more."""
+        return 0
+
+    @pytest.fixture
+    def asked(
+        self, run: RunDir, ends: bool, missing: int, monkeypatch: pytest.MonkeyPatch
+    ) -> dict[int, dict[str, Any]]:
         """What each node was asked; node 0 answers with the rest of two streams, node 2 can't be reached."""
         pieces = (("0.out", b"\xa4 end\n"), ("launcher.err", b"l\n"))
         (run.path / "end.json").unlink()
@@ -303,7 +344,9 @@ class TestFromTheNodes:
                 if self.rank == 1:
                     raise NodeRefused("no_run", "there is no such run here")
                 for stream, data in pieces:
-                    self.sink(NODES[0].node, {"ev": "log", "stream": stream, "offset": 0, "time": 5.0}, data)
+                    head = {"ev": "log", "stream": stream, "offset": 0, "time": 5.0}
+                    gone = {"missing": missing} if missing and stream == "0.out" else {}
+                    self.sink(NODES[0].node, {**head, **gone}, data)
                 if ends:
                     self.sink(NODES[0].node, {"ev": "end", "record": {}}, b"")
                 else:  # the job goes on printing, for ever
@@ -347,6 +390,16 @@ class TestFromTheNodes:
     ) -> None:
         shown = lines([event for event in read(run) if isinstance(event, Log)])
         assert shown == [("0.out", "\ufffd end"), ("launcher a", "l")]
+
+    @pytest.mark.parametrize("missing", [5000])
+    def test_what_they_do_not_have_any_more_is_told(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
+        write(run, (OUT0, b"half"))
+        events = read(run)
+        (place,) = [n for n, event in enumerate(events) if isinstance(event, Warn) and event.node == "a"]
+        told = events[place]
+        assert isinstance(told, Warn)
+        assert told.text.startswith("4.9 KiB of rank 0's stdout are not kept")
+        assert lines([events[place - 1], events[place + 1]]) == [("0.out", "half"), ("0.out", "\ufffd end")]
 
     def test_a_run_whose_end_is_known_asks_nobody(self, run: RunDir, asked: dict[int, dict[str, Any]]) -> None:
         run.write_end(FINISHED, program="train.py", complete=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ncclrun.node import drain, wire
+from ncclrun.node import wire
 from tests.node.client import SECONDS, Client, connected
 from tests.node.conftest import OLDEST, again
 
@@ -92,20 +92,28 @@ def rss(pid: int) -> int:
     return int(status.split("VmHWM:")[1].split()[0])
 
 
-def test_a_gigabyte_without_a_line_feed_leaves_memory_flat_and_is_cut_with_a_count(node: Client, runs: Path) -> None:
-    more = 3 << 20
+def test_a_long_line_without_a_line_feed_leaves_memory_flat_and_its_end_on_the_disk(
+    node: Client, runs: Path, env: dict[str, str]
+) -> None:
+    size = 200_000_000
     node.prepare("r")
-    command = f"head -c {drain.MOST_BYTES + more} /dev/zero; echo done >&2; sleep 1000"
-    pid = node.start("r", ["sh", "-c", command])["pid"]
-    follow(node, {"0.out": drain.MOST_BYTES})
+    pid = node.start("r", ["sh", "-c", f"head -c {size} /dev/zero; echo end; echo >&2; sleep 1000"], log_limit=1 << 20)
+    follow(node, {"0.out": size + 4})
     node.event("log", stream="0.err")
-    assert rss(pid) < 60_000
+    assert rss(pid["pid"]) < 60_000
     node.call("stop", run_id="r", node_rank=0, how="kill", grace=0)
-    assert node.end()["lost_bytes"] == {"0.out": more}
+    record = node.end()
+    assert record["lost_bytes"] == {}
     (log,) = runs.glob("r/*/logs/0.out.log")
-    assert log.stat().st_size == drain.MOST_BYTES
-    log.unlink()
-    assert log.with_suffix(".idx").stat().st_size < 1_000_000
+    assert log.stat().st_size == size + 4
+    assert log.stat().st_blocks * 512 < 4 << 20
+    with again(env) as late:
+        late.call("follow", run_id="r", node_rank=0, offsets={"0.out": 1000}, tail=None)
+        header, body = late.event("log", stream="0.out")
+        late.end()
+    dropped = record["dropped_bytes"]["0.out"]
+    assert (header["offset"], header["missing"]) == (dropped, dropped - 1000)
+    assert body + late.logs()["0.out"] == bytes(size - dropped) + b"end\n"
 
 
 def test_a_reader_that_sleeps_slows_nobody_and_costs_no_memory(node: Client, env: dict[str, str]) -> None:
@@ -196,7 +204,7 @@ def test_a_removed_directory_costs_who_follows_nothing_and_others_what_was_there
     with again(env) as late:
         late.call("follow", run_id="r", node_rank=0, offsets={}, tail=None)
         assert late.end()["ranks"][0]["code"] == 5
-        assert late.logs()["0.out"] == b"\0" * len("before\n") + b"after\n"
+        assert late.event("log", stream="0.out")[0]["missing"] == len("before\n")
 
 
 def test_a_file_size_limit_costs_log_bytes_and_neither_the_training_nor_its_end(env: dict[str, str]) -> None:

@@ -179,3 +179,22 @@ def test_a_sibling_that_ends_right_behind_the_failure_was_stopped(tmp_path: Path
             stopping.append(True)
             worker.wait()
         assert [watch.latest[rank].stopped for rank in (0, 1)] == [False, True]
+
+
+def test_a_worker_that_had_ended_when_the_stop_was_heard_did_not_end_of_it(tmp_path: Path) -> None:
+    """Both may be there in one turn of the loop, and the order is taken first."""
+    os.mkfifo(tmp_path / "ranks")
+    with selectors.DefaultSelector() as selector:
+        watch = ranks.Watch(selector, tmp_path / "ranks", lambda: False)
+        worker = subprocess.Popen(["sleep", "1000"])
+        with (tmp_path / "ranks").open("w") as fifo:
+            fifo.write(f"0 {worker.pid} 0 \n")
+        watch.hear()
+        watch.look()
+        assert not watch.were_terminated()
+        worker.terminate()
+        os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        watch.look()
+        assert watch.were_terminated()
+        assert not watch.latest[0].stopped
+        worker.wait()

@@ -100,7 +100,7 @@ class TestOverrides:
             " connect_timeout: 2.5, config: c, forward_agent: true,"
             " interface: e, subnet: 10.0.0.0/8, family: ipv4, nproc_per_node: 3, master_port: 4,"
             " python: p, workdir: /w, rendezvous: c10d, max_restarts: 5, grace: 6, lease: 7, checkpoint_dir: /c,"
-            " env: {A: b}, forward_env: [F]}"
+            " log_limit: 2G, env: {A: b}, forward_env: [F]}"
         )
         assert node.ssh.model_dump() == {
             "user": "u",
@@ -124,6 +124,7 @@ class TestOverrides:
             "checkpoint_dir": "/c",
             "grace": 6,
             "lease": 7,
+            "log_limit": "2G",
             "env": {"A": "b"},
             "forward_env": ("F",),
         }
