@@ -31,7 +31,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     """Rank 0 on a ran out of memory, rank 2 on b lost it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     run = make_run("r")
-    run.write("end.json", {"exit_code": 1, "reason": "failed", "ended_at": 1.0, "cause": "rank 0 on a: exit code 1", "complete": True})
+    run.write(
+        "end.json",
+        {"exit_code": 1, "reason": "failed", "ended_at": 1.0, "cause": "rank 0 on a: exit code 1", "complete": True},
+    )
     write(run, (OUT0, b"hello\n"), (ERR0, OOM), (OUT2, LOST))
     return run
 
