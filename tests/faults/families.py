@@ -10,6 +10,7 @@ from tests.faults import (
     gloo,
     hosts,
     links,
+    output,
     power,
     preparing,
     ranks,
@@ -35,6 +36,7 @@ FAULTS: tuple[Fault, ...] = tuple(
         gloo,
         torchrun,
         files,
+        output,
         starts,
         preparing,
     )
