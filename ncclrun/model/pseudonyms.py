@@ -16,7 +16,9 @@ class Pseudonyms:
 
     def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
         self._parts: dict[tuple[str | int, ...], int] = {}
-        self._names = {name: f"host{at}" for at, name in enumerate(dict.fromkeys(hosts), 1) if name}
+        # a host that is called by its address keeps being one: what reads the text again looks for addresses there
+        named = (name for name in dict.fromkeys(hosts) if name and not (_IPV4.fullmatch(name) or _IPV6.fullmatch(name)))
+        self._names = {name: f"host{at}" for at, name in enumerate(named, 1)}
         self._names |= {
             name: f"user{at}" for at, name in enumerate(dict.fromkeys(users), 1) if name not in ("", "root")
         }

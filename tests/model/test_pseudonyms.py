@@ -15,6 +15,14 @@ def test_hosts_and_users_are_renamed_as_whole_words() -> None:
     assert names.text("anna@gpu1 and gpu10, banana, root, gpu1-ib") == "user1@host1 and host2, banana, root, gpu1-ib"
 
 
+def test_a_host_that_is_called_by_its_address_gets_an_address() -> None:
+    shown = Pseudonyms(["10.92.0.2", "fd12:3456::9", "gpu1"]).text("10.92.0.2 fd12:3456::9 gpu1").split()
+    assert [ip_address(text).version for text in shown[:2]] == [4, 6]
+    assert "92" not in shown[0]
+    assert "3456" not in shown[1]
+    assert shown[2] == "host1"
+
+
 def test_what_says_nothing_of_anybody_stays() -> None:
     text = "127.0.0.1 0.0.0.0 255.255.255.0 169.254.3.1 ::1 driver 570.133.20 at 12:34:56 NCCL 2.26.2"
     assert Pseudonyms().text(text) == text
