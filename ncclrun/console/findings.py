@@ -47,6 +47,11 @@ class Finding:
         text = ADDRESS.sub("…", self._nameless(self.text)) if self.level == "warning" else self._nameless(self.text)
         return self.level, text, ADDRESS.sub("…", self._nameless(self.fix))
 
+    @property
+    def addresses(self) -> list[str]:
+        """That it and its fix name, in their order."""
+        return [found[0] for found in ADDRESS.finditer(f"{self.text} {self.fix}")]
+
     def _nameless(self, text: str) -> str:
         own = "|".join(re.escape(name) for name in (self.node, self.host, self.hostname) if name)
         return re.sub(rf"(?<![\w.-])(?:{own})(?![\w-])", "…", text) if self.node else text
@@ -89,9 +94,12 @@ def notes(findings: Iterable[Finding]) -> list[Note]:
 
 
 def same_on(folded: Folded) -> str:
-    """``likewise on gpu2, gpu3 and 12 more: their own address and name``; "" for none."""
-    _, others = folded
+    """``likewise on gpu2, gpu3 and 12 more``, with ``: their own address and name`` where each has its own to be
+    written; "" for none."""
+    first, others = folded
     nodes = listed([other.node for other in others if other.node], NAMED)
     if not nodes:
         return ""
+    if all(other.addresses == first.addresses for other in others):
+        return f"likewise on {nodes}"
     return f"likewise on {nodes}: {'their' if len(others) > 1 else 'its'} own address and name"
