@@ -73,10 +73,15 @@ def rows(examined: Sequence[Examined]) -> list[list[str]]:
             one.torch,
             one.cuda,
             one.nccl,
-            ", ".join(PARTS.get(part, part) for part in one.unknown),
+            ", ".join(PARTS.get(part, part) for part in _unseen(one)),
         ]
         for one in examined
     ]
+
+
+def _unseen(one: Examined) -> dict[str, str]:
+    """What is unknown of it: a host without GPUs has nothing to tell of their health, nor of what lies between them."""
+    return {part: why for part, why in one.unknown.items() if one.gpus or part not in ("health", "acs")}
 
 
 def _styles(examined: Sequence[Examined]) -> list[str]:
@@ -122,9 +127,8 @@ def unknown_notes(examined: Sequence[Examined]) -> list[Note]:
     """What could not be looked at, and on which nodes."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for one in examined:
-        for part, why in one.unknown.items():
-            if part != "health" or one.gpus:  # a host without GPUs has nothing to tell of them
-                reasons.setdefault((part, why), []).append(one.node)
+        for part, why in _unseen(one).items():
+            reasons.setdefault((part, why), []).append(one.node)
     return [
         Note("info", f"{listed(nodes, 8)}: {PARTS.get(part, part)} unknown: {why}")
         for (part, why), nodes in reasons.items()

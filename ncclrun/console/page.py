@@ -64,15 +64,17 @@ def render_page(title: str, events: Sequence[Event]) -> str:
     pairs = seen.pairs()
     others = [pair for pair in pairs.values() if pair.state != "self"]
     scales = metrics(others)
+    examined = _examined(events)
     template = files("ncclrun.console").joinpath("page.html").read_text(encoding="utf-8")
     return _Page(template).substitute(
         title=text_of(title),
         verdict=_verdict(events),
         messages=_messages(events),
         summary=_summary(seen, others),
+        untried=" hidden" if examined else "",  # doctor connects no node with another
         matrix=heatmap(seen, pairs, scales),
         worst=_worst(seen, others),
-        nodes=_examined(events) or _nodes(seen, events),
+        nodes=examined or _nodes(seen, events),
         candidates=_candidates(seen),
         data=_data(seen, others, scales),
     )

@@ -65,6 +65,13 @@ def test_a_row_a_node() -> None:
     assert second.endswith("kernel log")
 
 
+def test_a_host_without_gpus_lacks_nothing_of_theirs() -> None:
+    unknown = {"health": "no nvidia-smi", "acs": "closed", "firewall": "closed"}
+    without, with_some = shown(examined(0, gpus=(), unknown=unknown), examined(1, unknown=unknown))[0].splitlines()[1:]
+    assert without.endswith("2.26.2  firewall")
+    assert with_some.endswith("GPU health, ACS, firewall")
+
+
 def test_the_same_on_many_nodes_is_told_once() -> None:
     _, notes = shown(*(finding(rank) for rank in range(3)))
     assert notes.count("another launcher's variables [stale]") == 1
@@ -95,3 +102,4 @@ def test_the_page_has_all_of_it_and_nothing_of_it_is_markup() -> None:
     assert "A start-up file exports it." in page
     assert "2 x H100" in page
     assert "<script>alert" not in page
+    assert "<section hidden>\n<h2>Who reaches whom</h2>" in page
