@@ -12,8 +12,8 @@ SIGNATURES = (
         id="closed-remote",
         title="A peer went away",
         weight=Weight.CONSEQUENCE,
-        words=("Connection closed by remote peer", "recv from "),
-        pattern=r"Connection closed by remote peer(?: (?P<host>[^\s<]+))?|"
+        words=("Connection closed by remote peer", "recv from ", "Connection closed by peer ["),
+        pattern=r"Connection closed by remote peer(?: (?P<host>[^\s<]+))?|gloo\S* Connection closed by peer \[|"
         r"recv from (?P<address>\S+) failed : (?:Connection reset|Broken pipe)",
         sample="gpu1:9:40 [0] NCCL WARN socketProgress: Connection closed by remote peer gpu2.lab<32926>",
         cause="The other process ended first (its own error, a full memory, a signal): the network did what it should.",

@@ -55,6 +55,28 @@ SIGNATURES = (
         doctor=("driver_old",),
     ),
     Signature(
+        id="driver-mixed",
+        title="The driver was updated, and the kernel still runs the old one",
+        weight=Weight.CAUSE,
+        words=("Driver/library version mismatch",),
+        sample="Failed to initialize NVML: Driver/library version mismatch",
+        cause="The driver's libraries on {host} are newer than the module in its kernel; no new process gets a GPU.",
+        cure="cat /proc/driver/nvidia/version   on {host}; then restart it (sudo reboot), when nobody works there",
+        over=("cuda-unknown", "cuda-no-gpu"),
+    ),
+    Signature(
+        id="fabric-down",
+        title="CUDA waits for the fabric of the GPUs",
+        weight=Weight.CAUSE,
+        words=("system not yet initialized",),
+        sample="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+        cause="On machines with NVSwitch nvidia-fabricmanager must run, of exactly the driver's version; on {host} it "
+        "does not, or has not ended its work.",
+        cure="systemctl status nvidia-fabricmanager; sudo systemctl restart nvidia-fabricmanager   on {host}",
+        over=("cuda-unknown", "cuda-no-gpu"),
+        doctor=("fabric_manager",),
+    ),
+    Signature(
         id="cuda-no-gpu",
         title="The process sees no GPU",
         weight=Weight.CAUSE,

@@ -12,7 +12,8 @@ SIGNATURES = (
         title="The limit of locked memory is too low for RDMA",
         weight=Weight.CAUSE,
         words=("Call to ibv_reg", "Call to ibv_create_qp", "Call to ibv_create_cq"),
-        pattern=r"Call to ibv_(?:reg_mr|reg_mr_iova2|reg_dmabuf_mr|create_qp|create_cq)\S* failed",
+        pattern=r"Call to ibv_(?:reg_mr|reg_mr_iova2|reg_dmabuf_mr|create_qp|create_cq)\S* failed"
+        r"(?!.{0,30}Bad address)",
         sample="gpu3:9:40 [2] misc/ibvwrap.cc:180 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot "
         "allocate memory",
         cause="`ulimit -l` of the processes as sshd, systemd or docker starts them is small; what limits.conf says "
@@ -21,6 +22,19 @@ SIGNATURES = (
         "/etc/security/limits.d/memlock.conf   on {host}, then log in anew; containers: docker run --ulimit "
         "memlock=-1",
         doctor=("memlock",),
+    ),
+    Signature(
+        id="ib-gdr-memory",
+        title="The card can't reach the GPU's memory",
+        weight=Weight.COMPONENT,
+        words=("Call to ibv_reg",),
+        pattern=r"Call to ibv_reg\S* failed.{0,30}Bad address",
+        sample="gpu3:9:40 [2] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr failed with error Bad address",
+        cause="The kernel refused to register memory of the GPU for RDMA: mostly nvidia-peermem is not loaded, or was "
+        "built for another driver.",
+        cure="lsmod | grep -i peermem; sudo modprobe nvidia-peermem   on {host}; or without it: "
+        "--env NCCL_NET_GDR_LEVEL=LOC",
+        doctor=("gdr_module",),
     ),
     Signature(
         id="ib-modqp-inval",
