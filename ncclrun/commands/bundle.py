@@ -27,6 +27,8 @@ MOST_LOGS = 2000
 
 def refuse_unwritable(path: Path) -> None:
     """Raises UsageError before the work when the file can't be written there after it."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"--bundle {path}: it is there already", fix="name a file that is not there yet")
     if not path.parent.is_dir() or path.is_dir():
         raise UsageError(f"--bundle {path}: no file can be made there", fix="name a file in a directory that is there")
 

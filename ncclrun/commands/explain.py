@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import shlex
@@ -9,6 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,6 +46,7 @@ SAID: dict[Verdict, str] = {
     "healthy": "no sign of a fault",
     "nothing": "no known fault, and no sign of success either",
 }
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,6})(?!\d)")
 _CAUSE_RANK = re.compile(r"rank (\d+) on ")
 
@@ -152,7 +155,8 @@ def _of_files(
         if target == "-":
             if stdin is None:
                 raise UsageError("standard input is closed", fix="ncclrun explain - < FILE")
-            scans.append(_scan(STDIN, stdin.read, control))
+            scans.append(LogScan(STDIN))
+            _read(scans[-1], stdin.read, control)
             continue
         files = _files(Path(target))
         left_out = 0
@@ -161,13 +165,20 @@ def _of_files(
                 with file.open("rb") as stream:
                     start = stream.peek(SNIFFED)[:SNIFFED]
                     packed = start.startswith(b"\x1f\x8b")
-                    if b"\0" in start and not packed and Path(target).is_dir():
+                    if b"\0" in start and not packed and not start.startswith(_UTF16) and Path(target).is_dir():
                         left_out += 1  # a checkpoint beside the logs
                         continue
-                    read = gzip.GzipFile(fileobj=stream).read if packed else stream.read
-                    scans.append(_scan(str(file), read, control))
+                    read = gzip.GzipFile(fileobj=stream).read1 if packed else stream.read
+                    scan = LogScan(str(file), rank=_rank(file))
+                    scans.append(scan)
+                    _read(scan, read, control)
             except (OSError, EOFError, zlib.error) as error:
                 reason = getattr(error, "strerror", None) or str(error)
+                broken = scans.pop() if scans and scans[-1].name == str(file) else None
+                if broken and broken.lines:
+                    scans.append(broken)
+                    yield Warn(text=f"{file} is read only up to line {broken.lines}: {reason}")
+                    continue
                 if len(files) == 1:
                     fix = f"look at it:  ls -ld {shlex.quote(str(file))}"
                     raise UsageError(f"{file} can't be read: {reason}", fix=fix) from error
@@ -190,28 +201,34 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _scan(name: str, read: Callable[[int], bytes], control: Control) -> LogScan:
-    named = _RANK.search(Path(name).name)
-    scan = LogScan(name, rank=int(named[1]) if named else None)
+def _rank(file: Path) -> int | None:
+    named = _RANK.search(file.name)
+    return int(named[1]) if named else None
 
+
+def _read(scan: LogScan, read: Callable[[int], bytes], control: Control) -> None:
     def pieces() -> Iterator[bytes]:
-        while piece := read(BLOCK):
+        first = read(BLOCK)
+        # Windows' shells write UTF-16, and a mark before it that tells so.
+        decode = codecs.getincrementaldecoder("utf-16")("replace").decode if first.startswith(_UTF16) else None
+        for piece in chain([first], iter(lambda: read(BLOCK), b"")):
             control.check()
-            yield piece
+            yield piece if decode is None else decode(piece).encode("utf-8", "replace")
 
     _feed(scan, pieces())
-    return scan
 
 
 def _feed(scan: LogScan, pieces: Iterable[bytes]) -> None:
     lines = LineAssembler()
-    for piece in pieces:
-        whole = lines.feed(piece)
-        if whole is not None:
-            scan.feed(whole)
-    rest = lines.flush()
-    if rest is not None:
-        scan.feed(rest)
+    try:
+        for piece in pieces:
+            whole = lines.feed(piece)
+            if whole is not None:
+                scan.feed(whole)
+    finally:  # of a file that breaks off, what came before is a log too
+        rest = lines.flush()
+        if rest is not None:
+            scan.feed(rest)
 
 
 def with_finding(run: RunDir, ended: Ended, members: Sequence[Member]) -> Ended:

@@ -18,7 +18,11 @@ _OPTION = re.compile(r"(?P<front>(?<!\S)--(?P<name>[A-Za-z][\w-]*)\s+)(?P<value>
 """An option of a command line, with its value in the next word."""
 _BARE = re.compile(
     r"(?P<front>://[^/@\s:\"']*:)[^/@\s\"']+(?=@)|(?P<scheme>\bBearer )[^\s\"']+"
-    r"|\b(?P<kind>hf_|sk-|ghp_|gho_|glpat-|xox[bp]-)[A-Za-z0-9_-]{16,}"
+    r"|\b(?P<kind>hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[bp]-|AKIA)[A-Za-z0-9_-]{16,}"
+    r"|(?P<header>\b(?:Authorization: Basic |(?:Set-)?Cookie: ))[^\n]+|(?P<login>\bwandb login )\S+"
+    r"|(?P<query>[?&](?:[\w-]*(?:token|signature|secret|credential|password|key))=)[^&\s\"']+"
+    r"|(?P<begin>-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]*?(?=-----END|\Z)",
+    re.IGNORECASE,
 )
 """What is a secret by its form, without a name: a URL's password, a bearer's token, tokens of known services."""
 _QUOTED = re.compile(r'"[^"]*"')
@@ -36,7 +40,7 @@ def value_shown(name: str, value: str, secret: bool = False) -> str:
 
 def text_shown(text: str) -> str:
     """A line of any kind, with stars for each secret that is set there; a KeyError tells none."""
-    text = _BARE.sub(lambda match: f"{match['front'] or match['scheme'] or match['kind']}{MASK}", text)
+    text = _BARE.sub(lambda match: f"{next(filter(None, match.groups()))}{MASK}", text)
     text = _OPTION.sub(lambda match: f"{match['front']}{value_shown(match['name'], match['value'])}", text)
     return _SET.sub(
         lambda match: (

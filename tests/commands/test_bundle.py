@@ -82,3 +82,9 @@ def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_place_where_no_file_can_be_is_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file can be made there"):
         refuse_unwritable(tmp_path / "nowhere/b.tgz")
+
+
+def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("mine\n")
+    with pytest.raises(UsageError, match="there already"):
+        refuse_unwritable(tmp_path / "train.log")

@@ -103,7 +103,7 @@ class TestFiles:
         assert found.found.id == "gpu-oom"
 
     def test_that_are_cut_off_in_their_packing_are_told_and_left_out(self, tmp_path: Path) -> None:
-        (tmp_path / "a.gz").write_bytes(gzip.compress(OOM)[:20])
+        (tmp_path / "a.gz").write_bytes(gzip.compress(OOM)[:10])
         (tmp_path / "b.log").write_bytes(LOST)
         events = told(tmp_path)
         told_of = [event.text for event in events if isinstance(event, Warn)]
@@ -220,3 +220,19 @@ class TestTheEndOfARun:
         scans = {scan.name: scan for scan in command.of_run_here(run, self.members())}
         assert "remote-error" in scans["rank2.out"].hits
         assert "bad-ordinal" in scans["rank2.out"].hits
+
+
+def test_a_packed_log_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    noise = b"".join(b"%d\n" % (number * 7919 % 100003) for number in range(100_000))
+    (tmp_path / "log.gz").write_bytes(gzip.compress(OOM + noise)[:-5000])
+    events = told(tmp_path / "log.gz")
+    found = diagnosis(events).found
+    assert found is not None and found.id == "gpu-oom"
+    assert [event for event in events if isinstance(event, Warn) and "only up to line" in event.text]
+
+
+def test_a_log_in_utf_16_is_read_alone_and_in_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_bytes(OOM.decode().encode("utf-16"))
+    for target in (tmp_path / "log.txt", tmp_path):
+        found = diagnosis(told(target)).found
+        assert found is not None and found.id == "gpu-oom"

@@ -32,3 +32,19 @@ def test_a_line_of_any_kind_does_not_tell_one_either() -> None:
     assert text_shown("logged in with hf_abcdefghijklmnopqrst") == "logged in with hf_***"
     assert text_shown("train.py --api-token h2 --tokenizer gpt2") == "train.py --api-token *** --tokenizer gpt2"
     assert text_shown("KeyError: 'labels'") == "KeyError: 'labels'"
+
+
+def test_what_logs_show_of_logins_cookies_signed_addresses_and_keys_is_stars() -> None:
+    for line in (
+        "Authorization: Basic h2secret",
+        "Cookie: a=h2secret; b=h2secret",
+        "Set-Cookie: sid=h2secret; Path=/",
+        "wandb login h2secret",
+        "GET https://x/?a=1&access_token=h2secret&b=1",
+        "s3://b/k?X-Amz-Signature=h2secret",
+        "github_pat_h2secretabcdefghijklm",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\nh2secret\n-----END OPENSSH PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\nh2secret",
+    ):
+        assert "h2secret" not in text_shown(line), line
+    assert text_shown("GET https://x/?a=1&token=h2&b=1") == "GET https://x/?a=1&token=***&b=1"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ncclrun.diagnosis.explain.catalogue import BY_ID
-from ncclrun.diagnosis.explain.own import own_exceptions
+from ncclrun.diagnosis.explain.own import last_complaint, own_exceptions
 from ncclrun.diagnosis.explain.rules import rule_hits
 from ncclrun.diagnosis.explain.scan import Hits, LogScan, Place
 from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
@@ -137,6 +137,8 @@ def _rivals(one: _Shown, best: _Shown) -> bool:
 
 def _verdict(best: _Shown | None, ranked: Sequence[_Shown], logs: Sequence[LogScan]) -> tuple[Verdict, str]:
     if best is None:
+        if complaint := next(filter(None, map(last_complaint, logs)), ""):
+            return "nothing", f"the end speaks of an error that is not known here: {text_shown(complaint)[:SHOWN]}"
         if any(log.progress.went or log.progress.steps for log in logs):
             return "healthy", "the logs show work that went on, and no sign of a fault after it"
         return "nothing", "no line of any known fault, and none that tells of success either"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -13,6 +14,13 @@ from ncclrun.diagnosis.stderr import TRACEBACK, tells_of_another
 
 SURVIVED = 2
 """Lines of training after a traceback that tell that it ended nothing; one may be another rank's."""
+_COMPLAINT = re.compile(
+    r"^(?:\w+\.)*\w*(?:Error|Exception)(?::|$)|\b(?:Killed|CANCELLED|OOMKilled|Out Of Memory)\b|\bSegmentation fault\b"
+    r"|\bBus error\b|\bcore dumped\b|\bterminate called\b|\bError response from daemon\b|\bon signal \d"
+    r"|\b(?:exit(?:ed)?[ _]?(?:code|status)|return code)\b\W{0,5}[1-9]",
+    re.MULTILINE,
+)
+"""What no work that went well ends with, whoever says it."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
 
@@ -39,6 +47,17 @@ def own_exceptions(log: LogScan) -> list[Place]:
             steps[who] += 1
     dead = [place for place in found if steps[place.host, place.rank] < SURVIVED]
     return [replace(p, host=log.host or p.host, rank=p.rank if log.rank is None else log.rank) for p in dead]
+
+
+def last_complaint(log: LogScan) -> str:
+    """The first line at the log's end, behind all work, that speaks of an error, be it known or not; "" for none."""
+    complaint = ""
+    for line in log.tail.split("\n"):
+        if STEP.search(line):
+            complaint = ""
+        elif not complaint and _COMPLAINT.search(speaker(line)[2].strip()):
+            complaint = line.strip()
+    return complaint
 
 
 def _is_known(line: str) -> bool:

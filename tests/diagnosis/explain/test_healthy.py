@@ -151,3 +151,21 @@ def test_the_same_real_network_accused_when_it_hangs() -> None:
     diagnosis = explained(by_hand)
     assert diagnosis.found is not None
     assert diagnosis.found.id == "if-same-address"
+
+
+@pytest.mark.parametrize(
+    "end",
+    (
+        "RuntimeError: Detected mismatch between collectives on ranks.",
+        "[rank1]: lib.sub.StrangeError: no",
+        "slurmstepd: error: *** STEP 45.0 ON n7 CANCELLED AT 2024-03-01T10:00:00 ***",
+        "[n1:12345] Signal: Segmentation fault (11)",
+        "ncclrun: stalled after 19 s, exit code 123",
+    ),
+)
+def test_work_whose_end_speaks_of_an_unknown_error_is_not_called_healthy(end: str) -> None:
+    found = explained(f"step 1 loss 2\n{end}\n")
+    assert found.verdict == "nothing"
+    assert end in found.confidence
+    assert explained(f"step 1 loss 2\n{end}\nstep 2 loss 1\n").verdict == "healthy"
+    assert explained("step 1 loss 2\nvalidation error: 0.013\nerrors: 0\nexit code 0\n").verdict == "healthy"

@@ -34,6 +34,11 @@ BY_HOST = {"if-same-address", "net-mixed", "ver-differs", "rdzv-not-host"}
 """Known only by what several hosts say."""
 
 WORDINGS = [
+    ("sigkill", "RuntimeError: DataLoader worker (pid 5678) is killed by signal: Killed."),
+    ("sigkill", "      Reason:       OOMKilled"),
+    ("sigkill", "[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -9"),
+    ("sigkill", "mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed)."),
+    ("watchdog", "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, TensorShape=[1], Timeout(ms)=1800000)"),
     ("if-lo", "gpu1:1:1 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>\ngpu1:1:1 [0] NCCL WARN Call to connect timeout"),
     ("if-lo", "gpu1:1:1 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>"),
     ("if-lo", "gpu1:1:1 [0] NCCL INFO NET : Using interface lo:127.0.0.1<0>\ngpu1:1:1 [0] NCCL WARN Call to connect timeout"),

@@ -137,7 +137,8 @@ SIGNATURES = (
         title="A collective did not end in time",
         weight=Weight.COMPONENT,
         words=("Watchdog caught collective operation timeout",),
-        pattern=r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)",
+        pattern=r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
+        r"OpType=(?P<op>\w+)",
         sample="[rank5]:[E1130 12:00:00.1 ProcessGroupNCCL.cpp:632] [Rank 5] Watchdog caught collective operation "
         "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 "
         "milliseconds before timing out.",

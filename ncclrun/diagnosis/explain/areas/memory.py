@@ -88,8 +88,18 @@ SIGNATURES = (
         id="sigkill",
         title="A process was killed from outside: mostly the host's memory was full",
         weight=Weight.CAUSE,
-        words=("exitcode", "Signal 9 (SIGKILL)", "Out of memory: Killed process", "oom-kill"),
-        pattern=r"exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|Out of memory: Killed process|oom-kill",
+        words=(
+            "exitcode",
+            "Signal 9 (SIGKILL)",
+            "Out of memory: Killed process",
+            "oom-kill",
+            "OOMKilled",
+            "is killed by signal: Killed",
+            "exits with return code = -9",
+            "exited on signal 9",
+        ),
+        pattern=r"exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|Out of memory: Killed process|oom-kill"
+        r"|OOMKilled|is killed by signal: Killed|exits with return code = -9\b|exited on signal 9\b",
         sample="  exitcode  : -9 (pid: 9923)",
         cause="The kernel's out-of-memory killer, a container's memory limit, or a person. The log alone does not "
         "tell which.",
