@@ -110,12 +110,19 @@ class RunDir:
 
     def end(self) -> dict[str, Any] | None:
         """exit.json, None before the end; a damaged one says nothing but that."""
-        path, value = self.path / "exit.json", self._json("exit.json")
-        if value is None and path.exists():
-            at = path.stat().st_mtime
-            said = endrecord.record(reason="lost", detail=f"{path} is damaged", started_at=at, ranks=[], survivors=[])
-            return {**said, "ended_at": at}
-        return value
+        path, value = self.path / "exit.json", None
+        # Read once: one that is not there now may be there, and sound, a moment later.
+        try:
+            value = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            pass  # and told below
+        if isinstance(value, dict):
+            return value
+        at = path.stat().st_mtime
+        said = endrecord.record(reason="lost", detail=f"{path} is damaged", started_at=at, ranks=[], survivors=[])
+        return {**said, "ended_at": at}
 
     def write_state(self, value: dict[str, Any]) -> None:
         """Replaces state.json."""
