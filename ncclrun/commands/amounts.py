@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from ncclrun.model.amounts import bytes_of
+from ncclrun.model.amounts import AMOUNT, bytes_of
 from ncclrun.model.errors import UsageError
 
-_AMOUNT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([A-Za-z]*)\Z")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
@@ -29,7 +27,7 @@ def age(option: str, text: str) -> float:
 
 
 def _seconds(text: str, units: Mapping[str, float]) -> float | None:
-    match = _AMOUNT.match(text.strip())
+    match = AMOUNT.match(text.strip())
     factor = units.get(match[2].lower()) if match else None
     return None if match is None or factor is None else float(match[1]) * factor
 

@@ -51,7 +51,8 @@ class Leases:
         deaf = min(member.silent(now) for member in going)
         if deaf < DEAF:
             self._deaf_until = now
-        if deaf > going[0].lease and not self._told_deaf:
+        given_up = all(member.unknown_since is not None for member in going)
+        if given_up and deaf > going[0].lease and not self._told_deaf:
             self._told_deaf = True
             since = _clock_time(time.time() - deaf)
             text = f"no node answers since {since}: it may be this machine's own network. The nodes go on by themselves"

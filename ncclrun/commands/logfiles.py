@@ -42,8 +42,8 @@ def gap(node: Node, place: Place, size: int) -> Warn:
     who = "its launcher" if place.rank is None else f"rank {place.rank}"
     return Warn(
         node=node.name,
-        text=f"{size_text(size)} of {who}'s std{place.stream} are not kept: nobody had fetched them, and the node has the "
-        f"last {node.launch.log_limit} of a stream (launch.log_limit) and nothing of a run directory that was removed",
+        text=f"{size_text(size)} of {who}'s std{place.stream} are not kept: nobody had fetched them, and the node has "
+        f"the last {node.launch.log_limit} of a stream (launch.log_limit), nothing of a run directory that was removed",
         fix="set a larger launch.log_limit, or let an ncclrun follow the run",
     )
 

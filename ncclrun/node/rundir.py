@@ -72,6 +72,15 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
+def _record(data: bytes) -> dict[str, Any] | None:
+    """None where it is none."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 class RunDir:
     """`<state>/ncclrun/runs/<run id>/<node_rank>-<machine>/`."""
 
@@ -89,13 +98,17 @@ class RunDir:
         """The part of the run that this is."""
         return int(self.path.name.split("-", 1)[0])
 
+    def _bytes(self, name: str) -> bytes | None:
+        """None where it is not there."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def _json(self, name: str) -> dict[str, Any] | None:
         """None where it is not there, and where somebody, or a disk, has damaged it."""
-        try:
-            value = json.loads((self.path / name).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return None
-        return value if isinstance(value, dict) else None
+        data = self._bytes(name)
+        return None if data is None else _record(data)
 
     def run(self) -> dict[str, Any]:
         """run.json; FileNotFoundError when it is gone, or damaged."""
@@ -110,12 +123,14 @@ class RunDir:
 
     def end(self) -> dict[str, Any] | None:
         """exit.json, None before the end; a damaged one says nothing but that."""
-        path, value = self.path / "exit.json", self._json("exit.json")
-        if value is None and path.exists():
-            at = path.stat().st_mtime
-            said = endrecord.record(reason="lost", detail=f"{path} is damaged", started_at=at, ranks=[], survivors=[])
-            return {**said, "ended_at": at}
-        return value
+        data = self._bytes("exit.json")  # once: one that is not there now may be there, and sound, a moment later
+        value = None if data is None else _record(data)
+        if data is None or value is not None:
+            return value
+        path = self.path / "exit.json"
+        at = path.stat().st_mtime
+        said = endrecord.record(reason="lost", detail=f"{path} is damaged", started_at=at, ranks=[], survivors=[])
+        return {**said, "ended_at": at}
 
     def write_state(self, value: dict[str, Any]) -> None:
         """Replaces state.json."""

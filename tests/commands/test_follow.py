@@ -467,15 +467,21 @@ def test_what_hangs_is_told_by_who_was_heard_lately(quiet_for: float, why: str) 
     assert (found.node_rank, found.why) == (1, why)
 
 
-def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_its_lease_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("ncclrun.commands.member.LEASE", 1.0)
-    monkeypatch.setattr(leases, "DEAF", 60.0)
+def two_whose_links_break(monkeypatch: pytest.MonkeyPatch, lease: float, deaf: float) -> tuple[list[Member], Any]:
+    """Members and the inbox in which both are gone; ``deaf``: seconds until it is not our own network any more."""
+    monkeypatch.setattr("ncclrun.commands.member.LEASE", lease)
+    monkeypatch.setattr(leases, "DEAF", deaf)
     inbox: Any = queue.SimpleQueue()
     members = [member(0, Scripted()), member(1, Scripted())]
     for rank in (0, 1):
         inbox.put((rank, 0, {"ev": "gone", "reason": "lost"}, b""))
+    return members, inbox
+
+
+def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_its_lease_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    members, inbox = two_whose_links_break(monkeypatch, lease=1.0, deaf=60.0)
     told_deaf = threading.Event()
 
     def connect(node: Node, sink: Callable[..., None]) -> Any:
@@ -497,12 +503,7 @@ def test_while_none_of_several_nodes_answers_nobody_is_lost_and_then_each_has_it
 
 
 def test_nodes_that_never_answer_again_are_lost_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ncclrun.commands.member.LEASE", 0.2)
-    monkeypatch.setattr(leases, "DEAF", 0.5)
-    inbox: Any = queue.SimpleQueue()
-    members = [member(0, Scripted()), member(1, Scripted())]
-    for rank in (0, 1):
-        inbox.put((rank, 0, {"ev": "gone", "reason": "lost"}, b""))
+    members, inbox = two_whose_links_break(monkeypatch, lease=0.2, deaf=0.5)
 
     def no_way(*_: Any) -> Session:
         raise HostError("timeout", "no answer")

@@ -30,7 +30,10 @@ def test_a_node_is_lost_while_another_is_heard() -> None:
 
 def test_a_node_is_not_lost_before_the_links_to_all_others_have_broken_too() -> None:
     """All were cut at once, and each link takes its own moment to be given up."""
-    leases, _ = two(silent=35.0)
+    leases, members = two(silent=35.0)
+    assert list(leases.warnings(NOW)) == []
+    assert list(leases.lost(NOW)) == []
+    members[1].session, members[1].unknown_since = None, NOW - 35
     (warning,) = leases.warnings(NOW)
     assert warning.text.startswith("no node answers since ")
     assert list(leases.lost(NOW)) == []

@@ -58,7 +58,7 @@ def _supervisor_hangs(scene: Scene) -> None:
 
 @fault(
     "a supervisor is frozen for longer than the lease and nobody watches",
-    Seen(255, "lost to the other nodes", exception="no controller"),
+    Seen(255, "lost to the other nodes", exception="no ncclrun is there"),
     controller="dead",
 )
 def _supervisor_frozen(scene: Scene) -> None:

@@ -61,7 +61,17 @@ def main():
     obey()
     dist.init_process_group("gloo")
     steps(work)
-main()
+try:
+    main()
+except Exception:
+    # As the interpreter would, without its end, in which torch may abort.
+    import traceback
+    try:
+        traceback.print_exc()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # a fault took stderr away
+    os._exit(1)
 """
 
 

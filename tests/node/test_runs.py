@@ -217,6 +217,20 @@ def test_zombies_of_the_run_do_not_pile_up(node: Client) -> None:
     node.end()
 
 
+def test_an_end_that_is_written_at_the_moment_of_a_look_is_not_damaged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def look(path: Path) -> bytes:
+        path.write_text('{"reason": "finished"}')
+        raise FileNotFoundError(str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", look)
+    run = rundir.RunDir(tmp_path)
+    assert run.end() is None
+    monkeypatch.undo()
+    assert run.end() == {"reason": "finished"}
+
+
 def test_an_order_that_is_none_is_left_alone_and_a_long_reason_is_cut(node: Client, runs: Path) -> None:
     node.launch("r", ["sleep", "1000"])
     (control,) = runs.glob("r/*/control")
