@@ -20,7 +20,7 @@ from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import read_logs
 from ncclrun.commands.member import Member
-from ncclrun.diagnosis.explain.judge import judge
+from ncclrun.diagnosis.explain.judge import Recorded, judge
 from ncclrun.diagnosis.explain.scan import LogScan, Progress
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, UsageError
@@ -42,13 +42,14 @@ EXIT_UNKNOWN = 1
 SAID: dict[Verdict, str] = {
     "cause": "the cause is named above",
     "component": "what failed is named above, its cause is not known",
+    "failed": "who failed first is named above, its logs do not say why",
+    "stopped": "the run was stopped, and shows no fault before that",
     "consequence": "only consequences were found, their cause is in none of these logs",
     "healthy": "no sign of a fault",
     "nothing": "no known fault, and no sign of success either",
 }
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,6})(?!\d)")
-_CAUSE_RANK = re.compile(r"rank (\d+) on ")
 
 
 def explain(
@@ -74,10 +75,9 @@ def explain(
     if run is None:
         found = judge(scans)
     else:
-        end = run.read("end.json") or {}
-        named = _CAUSE_RANK.match(end.get("cause") or "")
-        suspect = int(named[1]) if named else None
-        found = judge(scans, suspect=suspect, run_id=run.run_id, succeeded=end.get("exit_code") == 0)
+        end = run.end() or {}
+        known = {name: end[name] for name in ("reason", "cause", "rank", "hint") if name in end}
+        found = judge(scans, Recorded(run_id=run.run_id, **known))
     yield found
     if bundle is not None:
         yield write(bundle, found, scans, run, mask=mask)
@@ -239,6 +239,6 @@ def with_finding(run: RunDir, ended: Ended, members: Sequence[Member]) -> Ended:
         scans = of_run_here(run, members)
     except OSError:  # the end is told all the same, and `explain` says what can't be read
         return ended
-    found = judge(scans, suspect=ended.cause.rank if ended.cause else None)
+    found = judge(scans, Recorded(reason=ended.reason, rank=ended.cause.rank if ended.cause else None))
     known = found.verdict in ("cause", "component") and found.found is not None and found.found.id != "program"
     return replace(ended, finding=found.found) if known else ended

@@ -133,6 +133,8 @@ class RunDir:
                 "exit_code": ended.exit_code,
                 "reason": ended.reason,
                 "cause": "" if ended.cause is None else in_a_line(ended.cause),
+                "rank": None if ended.cause is None else ended.cause.rank,
+                "hint": "" if ended.cause is None else ended.cause.hint,
                 "nodes": len(ended.nodes),
                 "program": program,
                 "seconds": ended.seconds,

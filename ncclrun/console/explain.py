@@ -17,9 +17,7 @@ PAGES = "docs/findings/"
 
 def explanation(event: Explained, *, width: int | None) -> str:
     """The whole of it as lines; ``width`` of the terminal in columns, None for a pipe (no colours then)."""
-    notes = [] if event.found is None else _main(event, event.found)
-    if event.found is None:
-        notes = [Note("good" if event.verdict == "healthy" else "warning", event.confidence)]
+    notes = _without_fault(event) if event.found is None else _main(event, event.found)
     notes += [Note("more", f"it may also be: {_in_short(fault)}") for fault in event.others]
     if event.consequences:
         notes.append(Note("more", "what followed from it, or shows beside it:"))
@@ -39,6 +37,14 @@ def bundle_note(event: Bundled) -> Note:
     return Note("good", f"wrote {event.path}: {count(event.logs, 'log')}, {size(event.size)}, without {hidden}")
 
 
+def _without_fault(event: Explained) -> list[Note]:
+    if event.verdict not in ("failed", "stopped"):
+        return [Note("good" if event.verdict == "healthy" else "warning", event.confidence)]
+    notes = [Note("error" if event.verdict == "failed" else "info", event.recorded)]
+    notes += [Note("more", event.hint)] if event.hint else []
+    return [*notes, Note("more", f"how sure: {event.confidence}")]
+
+
 def _main(event: Explained, fault: FoundFault) -> list[Note]:
     level, head = _HEADS[event.verdict]
     notes = [Note(level, f"{head}{fault.title}{_whose(fault)}"), Note("more", fault.cause), *_fix(fault)]
@@ -46,6 +52,8 @@ def _main(event: Explained, fault: FoundFault) -> list[Note]:
         notes.append(Note("more", f"{line.file}:{line.line}{_who(line.host, line.rank)}\n| {line.text}"))
     if fault.lines > len(fault.evidence):
         notes.append(Note("more", f"and {count(fault.lines - len(fault.evidence), 'line')} like it"))
+    if event.recorded:
+        notes.append(Note("more", f"the run's record: {event.recorded}"))
     notes.append(Note("more", f"how sure: {event.confidence}"))
     if fault.check:
         notes.append(Note("more", f"before a start: {fault.check}"))

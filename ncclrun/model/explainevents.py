@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-Verdict = Literal["cause", "component", "consequence", "healthy", "nothing"]
+Verdict = Literal["cause", "component", "failed", "stopped", "consequence", "healthy", "nothing"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +41,11 @@ class FoundFault:
 class Explained:
     """The diagnosis.
 
-    ``verdict``: ``cause``, it is named; ``component``, what failed is known and why is not; ``consequence``, all that
-    shows follows from something that is in none of these logs; ``healthy``, the logs show work going on and nothing
-    after it; ``nothing``, neither the one nor the other. ``confidence`` says how sure that is, and from what.
+    ``verdict``: ``cause``, it is named; ``component``, what failed is known and why is not; ``failed``, the run's
+    record knows who failed first, and its logs say nothing of it; ``stopped``, the run was ended by a person or a
+    limit, and no fault shows; ``consequence``, all that shows follows from something that is in none of these logs;
+    ``healthy``, the logs show work going on and nothing after it; ``nothing``, neither the one nor the other.
+    ``confidence`` says how sure that is, and from what.
     """
 
     event: ClassVar[str] = "explained"
@@ -62,6 +64,10 @@ class Explained:
     hosts: tuple[str, ...]
     ranks: str
     run_id: str = ""
+    recorded: str = ""
+    """How the run ended by its own record: ``failed: rank 3 on gpu2: exit code 1``; "" of mere logs."""
+    hint: str = ""
+    """What such an end mostly means, where the logs do not tell."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

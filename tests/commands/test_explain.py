@@ -39,6 +39,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     return run
 
 
+@pytest.fixture
+def quiet(run: RunDir) -> RunDir:
+    """One that has no logs and no end yet."""
+    return make_run("quiet")
+
+
 def told(*targets: object, stdin: bytes | None = None) -> list[Event]:
     stream = None if stdin is None else io.BytesIO(stdin)
     return list(explain([str(one) for one in targets], NoTransport(), Control(), stream))
@@ -75,9 +81,34 @@ class TestARun:
         steps = "".join(f"step {n} loss 0.1\n" for n in range(30)).encode()
         write(run, (OUT0, steps), (OUT2, b""))
         found = diagnosis(told())
-        assert found.found is not None
-        assert found.found.id == "remote-error"
-        assert [fault.id for fault in found.others] == ["gpu-oom"]
+        assert (found.verdict, found.found) == ("failed", None)
+        assert sorted(fault.id for fault in found.consequences) == ["gpu-oom", "remote-error"]
+
+    def test_whose_logs_say_nothing_is_explained_by_its_record(self, quiet: RunDir) -> None:
+        write(quiet, (OUT0, b"step 1\n"), (OUT2, b""))
+        crash = {"cause": "rank 2 on b: signal 11 (SIGSEGV)", "rank": 2, "hint": "A crash in native code."}
+        quiet.write("end.json", {"exit_code": 139, "reason": "failed", "ended_at": 1.0, "complete": True, **crash})
+        events = told("quiet")
+        found = diagnosis(events)
+        assert (found.verdict, found.hint) == ("failed", "A crash in native code.")
+        assert found.recorded == "failed: rank 2 on b: signal 11 (SIGSEGV)"
+        assert code(events) == 0
+
+    def test_that_a_person_or_a_limit_ended_is_no_fault_of_its_own(self, quiet: RunDir) -> None:
+        sigterm = b"torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 15\n"
+        write(quiet, (OUT0, sigterm), (OUT2, b""))
+        quiet.write("end.json", {"exit_code": 124, "reason": "timeout", "ended_at": 1.0, "complete": True, "cause": ""})
+        events = told("quiet")
+        assert (diagnosis(events).verdict, diagnosis(events).recorded) == ("stopped", "timeout")
+        assert code(events) == 0
+
+    def test_that_was_ended_soon_after_a_fault_is_told_of_it(self, quiet: RunDir) -> None:
+        watchdog = b"Watchdog caught collective operation timeout: WorkNCCL(SeqNum=21, OpType=ALLREDUCE) ran for 9 ms\n"
+        write(quiet, (OUT0, watchdog + b"step 20\n"), (OUT2, b""))
+        quiet.write("end.json", {"exit_code": 124, "reason": "timeout", "ended_at": 1.0, "complete": True, "cause": ""})
+        found = diagnosis(told("quiet")).found
+        assert found is not None
+        assert found.id == "watchdog"
 
     def test_may_be_named(self, run: RunDir) -> None:
         assert diagnosis(told("r")).run_id == "r"

@@ -81,3 +81,20 @@ def test_the_end_of_a_run_has_a_line_of_it_with_the_step() -> None:
 def test_a_run_that_hung_until_its_time_was_up_has_it_too() -> None:
     ended = Ended(run_id="r7", exit_code=124, reason="timeout", seconds=1.0, finding=FAULT)
     assert "warning: its logs show: The GPU's memory is full\n  fix: nvidia-smi" in report(ended, width=None)
+
+
+def test_a_run_whose_logs_say_nothing_has_its_record() -> None:
+    crash = replace(
+        DIAGNOSIS,
+        verdict="failed",
+        found=None,
+        consequences=(),
+        recorded="failed: rank 2 on b: signal 11 (SIGSEGV)",
+        hint="A crash in native code.",
+    )
+    assert explanation(crash, width=None).splitlines() == [
+        "error: failed: rank 2 on b: signal 11 (SIGSEGV)",
+        "       A crash in native code.",
+        "       how sure: sure",
+        "ncclrun: looked at 16 logs, 4000 lines, of gpu1, gpu2, ranks 0-7",
+    ]

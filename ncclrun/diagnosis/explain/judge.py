@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ncclrun.diagnosis.explain.catalogue import BY_ID
-from ncclrun.diagnosis.explain.own import last_complaint, own_exceptions
+from ncclrun.diagnosis.explain.own import SURVIVED, last_complaint, own_exceptions
 from ncclrun.diagnosis.explain.rules import rule_hits
 from ncclrun.diagnosis.explain.scan import Hits, LogScan, Place
 from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
@@ -20,6 +20,8 @@ SHOWN = 300
 """Characters of a line that is shown as evidence."""
 OUTLIVED = 20
 """Lines of training after which what came before is rather not what ended it."""
+ENDED = ("stopped", "timeout", "stalled")
+"""Reasons of a run that was ended from outside, and not by a failure."""
 _RAISED = re.compile(r"\w(?:[Ee]rror|Exception): ")
 _NO_INFO = (
     "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET: interfaces, addresses, versions, settings",
@@ -28,6 +30,24 @@ _NO_INFO = (
     "time-out",
     "ncclrun launch --stall 5m: the stack of every rank when none prints any more",
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """How a run ended by its own record; ``reason`` as of Ended, "" where no end is known."""
+
+    run_id: str = ""
+    reason: str = ""
+    cause: str = ""
+    """Who failed first, and how: ``rank 3 on gpu2: signal 11 (SIGSEGV)``; "" for a run that did not fail."""
+    rank: int | None = None
+    """The rank that failed first."""
+    hint: str = ""
+
+    @property
+    def end(self) -> str:
+        """In a few words."""
+        return ": ".join(filter(None, (self.reason, self.cause)))
 
 
 @dataclass(slots=True)
@@ -43,12 +63,14 @@ class _Shown:
     outlived: bool = True
     """In every log training went on for long after it."""
 
-    def add(self, log: LogScan, hits: Hits) -> None:
+    def add(self, log: LogScan, hits: Hits, enough: int) -> None:
+        """``enough``: lines of training after it that tell that it was survived."""
         self.places += hits.places
         self.lines += hits.lines
         self.speakers |= hits.speakers
-        self.live = self.live or (log.progress.went == hits.went and log.progress.steps == hits.steps)
-        self.outlived = self.outlived and log.progress.steps - hits.steps >= OUTLIVED
+        after = log.progress.steps - hits.steps
+        self.live = self.live or (log.progress.went == hits.went and after < enough)
+        self.outlived = self.outlived and after >= OUTLIVED
 
     @property
     def circumstance(self) -> bool:
@@ -56,11 +78,11 @@ class _Shown:
         return self.signature.circumstance and not any(_RAISED.search(place.text) for place in self.places)
 
 
-def judge(
-    logs: Sequence[LogScan], *, suspect: int | None = None, run_id: str = "", succeeded: bool = False
-) -> Explained:
-    """The diagnosis; ``suspect`` is the rank that is known to have ended first, ``succeeded``: all ended well."""
-    shown = [one for one in _shown(logs) if not succeeded or one.signature.weight is Weight.REMARK]
+def judge(logs: Sequence[LogScan], record: Recorded = Recorded()) -> Explained:
+    """The diagnosis of the logs, and of what a run's record says of its end."""
+    suspect, succeeded = record.rank, record.reason == "finished"
+    enough = SURVIVED if record.reason else 1
+    shown = [one for one in _shown(logs, enough) if not succeeded or one.signature.weight is Weight.REMARK]
     fatal = [one for one in shown if one.signature.weight >= Weight.CONSEQUENCE and not one.circumstance]
     troubled = any(one.live for one in fatal)
     cut_off = any(one.signature.network and one.live for one in fatal)
@@ -70,9 +92,9 @@ def judge(
     ranked = sorted(_unexplained(faults), key=lambda one: _key(one, suspect))
     best = ranked[0] if ranked else None
     speakers = {who for log in logs for who in _speakers(log)}.union(*(one.speakers for one in shown))
-    verdict, confidence = _verdict(best, ranked, logs)
-    if succeeded:
-        verdict, confidence = "healthy", "the run ended well: exit code 0 on all nodes"
+    verdict, confidence = _by_record(record, best) or _verdict(best, ranked, logs)
+    if verdict in ("failed", "stopped"):
+        best = None
     rivals = [one for one in ranked[1:] if best and _rivals(one, best)][:MOST_OTHERS]
     rest = [one for one in faults if one is not best and one not in rivals]
     return Explained(
@@ -87,23 +109,25 @@ def judge(
         lines=sum(log.lines for log in logs),
         hosts=tuple(sorted({host for host, _ in speakers if host})),
         ranks=_ranks(speakers),
-        run_id=run_id,
+        run_id=record.run_id,
+        recorded=record.end,
+        hint=record.hint if verdict == "failed" else "",
     )
 
 
-def _shown(logs: Sequence[LogScan]) -> Iterator[_Shown]:
+def _shown(logs: Sequence[LogScan], enough: int) -> Iterator[_Shown]:
     found: dict[str, _Shown] = {}
     for log in logs:
         for name, hits in log.hits.items():
-            found.setdefault(name, _Shown(BY_ID[name])).add(log, hits)
+            found.setdefault(name, _Shown(BY_ID[name])).add(log, hits, enough)
         if own := own_exceptions(log):
             # It stands at the log's end, whatever other ranks of the same log printed after it.
             hits = Hits(
                 len(own), own, {(place.host, place.rank) for place in own}, log.progress.went, log.progress.steps
             )
-            found.setdefault("program", _Shown(BY_ID["program"])).add(log, hits)
+            found.setdefault("program", _Shown(BY_ID["program"])).add(log, hits, enough)
     for name, log, hits in rule_hits(logs):
-        found.setdefault(name, _Shown(BY_ID[name])).add(log, hits)
+        found.setdefault(name, _Shown(BY_ID[name])).add(log, hits, enough)
     yield from found.values()
 
 
@@ -133,6 +157,19 @@ def _key(one: _Shown, suspect: int | None) -> tuple[object, ...]:
 def _rivals(one: _Shown, best: _Shown) -> bool:
     """Whether it may be the cause in the other's place: of no less weight, or the program's own error."""
     return one.signature.weight >= best.signature.weight or one.signature.id == "program"
+
+
+def _by_record(record: Recorded, best: _Shown | None) -> tuple[Verdict, str] | None:
+    """Where the run's record says more than its logs."""
+    if record.reason == "finished":
+        return "healthy", "the run ended well: exit code 0 on all nodes"
+    if best is not None and best.signature.weight > Weight.CONSEQUENCE:
+        return None
+    if record.cause:
+        return "failed", "sure of who failed first: the run's own record has it; no line of its logs says why"
+    if record.reason in ENDED:
+        return "stopped", "the run was ended from outside, and no line of its logs tells of a fault before"
+    return None
 
 
 def _verdict(best: _Shown | None, ranked: Sequence[_Shown], logs: Sequence[LogScan]) -> tuple[Verdict, str]:

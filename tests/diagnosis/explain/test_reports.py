@@ -234,14 +234,14 @@ def test_what_training_survived_for_long_is_not_what_ended_it() -> None:
 
 
 def test_the_rank_that_ended_first_is_believed_before_others() -> None:
-    from ncclrun.diagnosis.explain.judge import judge
+    from ncclrun.diagnosis.explain.judge import Recorded, judge
     from tests.diagnosis.explain.logs import scan
 
     logs = [
         scan("CUDA error: invalid device ordinal", "rank0.err", "ma", 0),
         scan("a\nb\nRuntimeError: CUDA out of memory", "rank1.err", "mb", 1),
     ]
-    ordinary, known = judge(logs).found, judge(logs, suspect=1).found
+    ordinary, known = judge(logs).found, judge(logs, Recorded(rank=1)).found
     assert ordinary is not None
     assert known is not None
     assert (ordinary.id, known.id) == ("bad-ordinal", "gpu-oom")
