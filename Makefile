@@ -23,7 +23,7 @@ test: .venv/dev
 	@$(SETUP) system
 	@$(SETUP) torch
 	@$(SETUP) nccl
-	$(BIN)/python -m pytest -n 4 --dist loadfile  # most of them wait, and each has hosts of its own
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder  # most wait, and each has hosts of its own
 
 MINUTES := 10
 soak: .venv/dev

@@ -25,6 +25,11 @@ def pytest_configure() -> None:
     hear_signals()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What has hosts of its own comes first: its files take minutes, and none of them is to be the last one alone."""
+    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """In CI a test that could not run has failed."""
