@@ -7,6 +7,7 @@ from typing import Any
 
 from ncclrun.commands.contact import unreachable
 from ncclrun.commands.control import Control
+from ncclrun.commands.findings import page_of
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
 from ncclrun.model.events import Event, Refused, Unreachable
@@ -56,4 +57,5 @@ def failure_event(node: Node, node_rank: int, error: NcclrunError) -> Unreachabl
     if isinstance(error, HostError):
         return unreachable(node, node_rank, error)
     code = error.code if isinstance(error, NodeRefused) else "error"
-    return Refused(node=node.name, node_rank=node_rank, code=code, message=error.message, fix=error.fix)
+    page = page_of(code)
+    return Refused(node=node.name, node_rank=node_rank, code=code, message=error.message, fix=error.fix, id=page)

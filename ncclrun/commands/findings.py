@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ncclrun.diagnosis.checks.registry import KINDS
+from ncclrun.diagnosis.explain.catalogue import BY_ID
 from ncclrun.diagnosis.ncclsays import repeats
 from ncclrun.model.cluster import Node
 from ncclrun.model.errors import HostError, NcclrunError, NodeRefused
@@ -43,8 +44,17 @@ def findings_told(nodes: Sequence[Node], findings: Sequence[Finding]) -> Iterato
         problem, name = finding.problem, nodes[finding.node_rank].name
         if problem.level == "error":
             yield Refused(
-                node=name, node_rank=finding.node_rank, code=problem.code, message=problem.message, fix=problem.fix
+                node=name,
+                node_rank=finding.node_rank,
+                code=problem.code,
+                message=problem.message,
+                fix=problem.fix,
+                id=page_of(problem.code),
             )
         else:
-            page = problem.code if problem.code in KINDS else ""
-            yield Warn(node=name, text=problem.message, fix=problem.fix, id=page)
+            yield Warn(node=name, text=problem.message, fix=problem.fix, id=page_of(problem.code))
+
+
+def page_of(code: str) -> str:
+    """The page in docs/findings of a problem with that code, "" where there is none."""
+    return code if code in KINDS or code in BY_ID else ""

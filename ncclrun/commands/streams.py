@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ncclrun.commands.findings import page_of
 from ncclrun.commands.logfiles import LogSink, Place, gap
 from ncclrun.commands.member import Member
 from ncclrun.diagnosis.ncclwatch import NcclWatch
@@ -50,7 +51,7 @@ class Streams:
             yield _log_event(member, place, header["time"], whole, folded=folded)
             wrong = None if place.rank is None else self._watch.line(member.node_rank, whole, place.rank)
             if wrong is not None:
-                yield Warn(node=member.node.name, text=wrong.message, fix=wrong.fix)
+                yield Warn(node=member.node.name, text=wrong.message, fix=wrong.fix, id=page_of(wrong.code))
         if lines.partial:
             yield _log_event(member, place, header["time"], lines.partial, partial=True)
 

@@ -101,8 +101,10 @@ def _messages(events: Iterable[Event]) -> str:
             said.append(Finding("error", None, event.message, event.fix))
         elif isinstance(event, Warn):
             said.append(Finding("warning", event.node, event.told, event.fix))
-        elif isinstance(event, (Unreachable, Refused)):
+        elif isinstance(event, Unreachable):
             said.append(Finding("error", event.node, event.message, event.fix))
+        elif isinstance(event, Refused):
+            said.append(Finding("error", event.node, event.told, event.fix))
         elif isinstance(event, Pinged):
             for found in event.problems:
                 fix = found.fix if found.fix != told else ""

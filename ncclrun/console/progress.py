@@ -162,7 +162,7 @@ class Progress:
         for event in told:
             if isinstance(event, Refused):
                 failed = " can't prepare" if self._nodes else ""  # without a run nothing is prepared
-                who, what = event.node, f"{failed}: {bare(event.message, event.node)}"
+                who, what = event.node, f"{failed}: {bare(event.told, event.node)}"
             else:
                 who, what = place(event.node, event.host), f": {bare(event.message, event.node, event.host)}"
             errors.setdefault(what, []).append(who)

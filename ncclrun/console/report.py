@@ -54,7 +54,7 @@ def _cause(event: Ended, cause: Cause) -> list[Note]:
         notes.append(Note("more", cause.exception))
     if tail := _folded(cause):
         notes.append(Note("more", "\n".join(f"| {line}" for line in tail)))
-    if cause.hint:
+    if cause.hint and event.finding is None:  # a known fault says more than what such an end mostly means
         notes.append(Note("more", cause.hint))
     notes += _finding(event, "more")
     if event.victims:
@@ -73,7 +73,7 @@ def _finding(event: Ended, level: Level) -> list[Note]:
     """What the logs show of a known fault, and where the rest of that can be read."""
     if event.finding is None:
         return []
-    said = Note(level, f"its logs show: {event.finding.title}")
+    said = Note(level, f"its logs show: {event.finding.title} [{event.finding.id}]")
     mend = [Note("fix", event.finding.fix)] if event.finding.fix else []
     return [said, *mend, Note("more", f"the evidence:  ncclrun explain {event.run_id}")]
 

@@ -60,10 +60,11 @@ def crowding(used: Sequence[Gpu], nproc: int, facts: NodeFacts) -> tuple[Problem
     apps = [app for app in facts.gpu_processes if app.uuid in gpus]
     problems = [*_users(apps, gpus)]
     known = {app.uuid for app in apps}
-    for gpu in gpus.values():
-        if gpu.uuid not in known and gpu.used is not None and gpu.used > IDLE_MEMORY:
-            message = f"{_memory(gpu.used)} of GPU {gpu.index} is in use; by whom can't be seen from there"
-            problems.append(_warning("gpu_in_use", message, "nvidia-smi   on that host, outside of any container"))
+    unseen = {gpu.index: gpu.used or 0 for gpu in gpus.values() if gpu.uuid not in known}
+    full = {index: used for index, used in unseen.items() if used > IDLE_MEMORY}
+    if full:
+        message = f"{_memory(sum(full.values()))} of {_gpus(sorted(full))} in use; by whom can't be seen from there"
+        problems.append(_warning("gpu_in_use", message, "nvidia-smi   on that host, outside of any container"))
     small = facts.shared_memory is not None and facts.shared_memory <= SMALL_SHARED_MEMORY
     if small and nproc > 1:
         problems.append(

@@ -38,6 +38,10 @@ NodeStateName = Literal["starting", "running", "unknown", "stopping", "ended"]
 Stream = Literal["out", "err"]
 
 
+def _with_page(text: str, page: str) -> str:
+    return f"{text} [{page}]" if page else text
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunCreated:
     """The run has an id and a directory here; nothing was contacted yet."""
@@ -139,6 +143,13 @@ class Refused:
     code: str
     message: str
     fix: str
+    id: str = ""
+    """Names the page docs/findings/ID.md; "" where there is none."""
+
+    @property
+    def told(self) -> str:
+        """The message with the page's name."""
+        return _with_page(self.message, self.id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +203,7 @@ class Warn:
     @property
     def told(self) -> str:
         """The text with the page's name."""
-        return f"{self.text} [{self.id}]" if self.id else self.text
+        return _with_page(self.text, self.id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

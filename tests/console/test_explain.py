@@ -71,16 +71,18 @@ def test_what_would_say_more_is_listed() -> None:
 
 
 def test_the_end_of_a_run_has_a_line_of_it_with_the_step() -> None:
-    cause = Cause(node="gpu2", node_rank=1, host="gpu2", rank=3, how="exit code 1", exit_code=1)
+    cause = Cause(node="gpu2", node_rank=1, host="gpu2", rank=3, how="exit code 1", exit_code=1, hint="Mostly a crash.")
     ended = Ended(run_id="r7", exit_code=1, reason="failed", seconds=1.0, cause=cause, finding=FAULT)
     text = report(ended, width=None)
-    assert "its logs show: The GPU's memory is full\n  fix: nvidia-smi   on gpu2\n" in text
+    assert "its logs show: The GPU's memory is full [gpu-oom]\n  fix: nvidia-smi   on gpu2\n" in text
     assert "the evidence:  ncclrun explain r7\n" in text
+    assert "Mostly a crash." not in text
+    assert "Mostly a crash." in report(replace(ended, finding=None), width=None)
 
 
 def test_a_run_that_hung_until_its_time_was_up_has_it_too() -> None:
     ended = Ended(run_id="r7", exit_code=124, reason="timeout", seconds=1.0, finding=FAULT)
-    assert "warning: its logs show: The GPU's memory is full\n  fix: nvidia-smi" in report(ended, width=None)
+    assert "warning: its logs show: The GPU's memory is full [gpu-oom]\n  fix: nvidia-smi" in report(ended, width=None)
 
 
 def test_a_run_whose_logs_say_nothing_has_its_record() -> None:

@@ -104,7 +104,7 @@ class TestAPipe:
         assert err == "error: b: its key is not known\n  fix: ncclrun trust lab.yaml\nerror: 1 of 2 nodes not fit\n"
 
     def test_is_told_a_reason_that_nodes_share_once_and_in_their_order(self) -> None:
-        torch = {"code": "no_torch", "message": "torch is not installed", "fix": "pip install torch"}
+        torch = {"code": "no_torch", "message": "torch is missing", "fix": "pip install torch", "id": "no_torch"}
         _, err = plain(
             RUN,
             Refused(node="b", node_rank=1, **torch),
@@ -112,7 +112,7 @@ class TestAPipe:
             Ended(run_id="r1", exit_code=3, reason="nothing was started", seconds=1.0),
         )
         assert err.splitlines()[1:3] == [
-            "error: gpu1, b can't prepare: torch is not installed",
+            "error: gpu1, b can't prepare: torch is missing [no_torch]",
             "  fix: pip install torch",
         ]
 

@@ -101,6 +101,9 @@ class TestGpusInUse:
         there = NodeFacts(**{**vars(facts("m")), "gpus": (Gpu(0, "H100", "GPU-0", 80000, 70000),)})
         ((message, _),) = self.told(there)
         assert message == "68 GiB of GPU 0 is in use; by whom can't be seen from there"
+        both = (*there.gpus, Gpu(1, "H100", "GPU-1", 80000, 70000))
+        ((message, _),) = self.told(NodeFacts(**{**vars(there), "gpus": both}))
+        assert message == "137 GiB of GPUs 0, 1 are in use; by whom can't be seen from there"
 
     def test_gpus_that_the_run_leaves_alone_do_not_count(self) -> None:
         assert self.told(facts("m", gpus=2, gpu_processes=(app(0, **ANNAS),)), visible="1") == []

@@ -25,6 +25,7 @@ def test_its_end_has_the_finding_and_a_warning_came_before(bench: Bench) -> None
     finding = done.end["finding"]
     assert (finding["id"], finding["hosts"], finding["ranks"]) == ("gpu-oom", [bench.cluster.hosts[1].name], "1")
     warned = [event for event in done.of("warning") if "10.9.9.9" in event["text"]]
+    assert {event["id"] for event in warned} == {"conn-refused-retry"}
     assert sorted(event["node"] for event in warned) == [bench.cluster.hosts[0].name, bench.cluster.hosts[2].name]
 
 

@@ -116,7 +116,8 @@ class TestNodesThatCantPrepare:
         done = bench.run("launch", "--json", bench.file, "worker.py")
         assert_nothing_was_started(bench, done, 3)
         refused = {event["node"]: event for event in done.of("refused")}
-        assert {node: event["code"] for node, event in refused.items()} == {"node1": "no_torch", "node2": "no_python"}
+        for name in ("code", "id"):
+            assert {node: event[name] for node, event in refused.items()} == {"node1": "no_torch", "node2": "no_python"}
         assert "pip install torch" in refused["node1"]["fix"]
         assert "/opt/nothing/python" in refused["node2"]["message"]
         assert_no_run_on_any_host(bench)
