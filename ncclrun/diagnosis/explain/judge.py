@@ -104,7 +104,7 @@ def judge(logs: Sequence[LogScan], record: Recorded = Recorded()) -> Explained:
         consequences=tuple(_found(one, suspect) for one in sorted(rest, key=lambda one: _key(one, suspect))),
         others=tuple(_found(one, suspect) for one in rivals),
         remarks=tuple(_found(one, suspect) for one in shown if one.signature.weight is Weight.REMARK),
-        more=_more(verdict, logs),
+        more=_more(verdict, best, logs),
         files=len(logs),
         lines=sum(log.lines for log in logs),
         hosts=tuple(sorted({host for host, _ in speakers if host})),
@@ -229,7 +229,8 @@ def _ranks(speakers: set[tuple[str, int | None]]) -> str:
     return ranges(sorted({rank for _, rank in speakers if rank is not None}))
 
 
-def _more(verdict: Verdict, logs: Sequence[LogScan]) -> tuple[str, ...]:
-    if verdict in ("healthy", "cause"):
+def _more(verdict: Verdict, best: _Shown | None, logs: Sequence[LogScan]) -> tuple[str, ...]:
+    """Words about the network help only where that is what failed, or where nobody knows."""
+    if verdict in ("healthy", "cause") or (verdict == "component" and best and not best.signature.network):
         return ()
     return _NO_INFO[1:] if any(log.speaks_info for log in logs) else _NO_INFO

@@ -253,3 +253,21 @@ def test_nothing_that_is_known_asks_for_more_words() -> None:
     assert (diagnosis.verdict, diagnosis.found) == ("nothing", None)
     assert any("NCCL_DEBUG=INFO" in line for line in diagnosis.more)
     assert (diagnosis.files, diagnosis.lines) == (1, 2)
+
+
+def test_a_process_that_was_killed_is_told_as_what_failed_and_the_kernels_own_line_as_the_cause() -> None:
+    killed = "  exitcode  : -9 (pid: 9923)"
+    late = "[Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE)"
+    alone = explained(late, killed)
+    assert alone.found is not None
+    assert (alone.verdict, alone.found.id, alone.more) == ("component", "sigkill", ())
+    assert [fault.id for fault in alone.consequences] == ["watchdog"]
+    known = explained(late, killed, "[ 9.1] Out of memory: Killed process 9923 (python) total-vm:1kB")
+    assert known.found is not None
+    assert (known.verdict, known.found.id) == ("cause", "host-oom")
+
+
+def test_words_about_the_network_are_asked_for_where_that_is_what_failed() -> None:
+    failed = explained("x NCCL WARN Connect to 10.1.0.2<4000> failed : Connection timed out")
+    assert failed.verdict == "component"
+    assert any("NCCL_DEBUG=INFO" in line for line in failed.more)

@@ -35,7 +35,7 @@ BY_HOST = {"if-same-address", "net-mixed", "ver-differs", "rdzv-not-host"}
 
 WORDINGS = [
     ("sigkill", "RuntimeError: DataLoader worker (pid 5678) is killed by signal: Killed."),
-    ("sigkill", "      Reason:       OOMKilled"),
+    ("host-oom", "      Reason:       OOMKilled"),
     ("sigkill", "[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -9"),
     ("sigkill", "mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed)."),
     ("watchdog", "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, TensorShape=[1], Timeout(ms)=1800000)"),
@@ -107,7 +107,7 @@ WORDINGS = [
     ("heartbeat", "[rank2]:[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank 2] Heartbeat monitor timed out!"),
     ("child-failed", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"),
     ("sigkill", "traceback : Signal 9 (SIGKILL) received by PID 4711"),
-    ("sigkill", "[ 100.1] Out of memory: Killed process 4711 (python) total-vm:1kB"),
+    ("host-oom", "[ 100.1] Memory cgroup out of memory: Killed process 4711 (python) total-vm:1kB"),
     ("sigbus", "traceback : Signal 7 (SIGBUS) received by PID 4711"),
     ("sighup", "traceback : Signal 1 (SIGHUP) received by PID 4711"),
     ("sighup", "W1130 api.py:1] Received Signals.SIGHUP death signal, shutting down workers"),

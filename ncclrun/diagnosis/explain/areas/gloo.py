@@ -43,7 +43,7 @@ SIGNATURES = (
         sample="RuntimeError: Gloo connectFullMesh failed with [/build/gloo/transport/tcp/pair.cc:152] timed out "
         "connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:38123 (rank=3, size=8)",
         cause="The host's own name resolves to 127.0.0.1 or 127.0.1.1 (Debian and Ubuntu write such a line to "
-        "/etc/hosts), and Gloo listens where its name resolves to.",
+        "/etc/hosts), and Gloo listens where its name resolves to; or GLOO_SOCKET_IFNAME names lo there.",
         cure=_SET,
         check=_CHECK,
         network=True,

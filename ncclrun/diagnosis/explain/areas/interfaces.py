@@ -184,7 +184,7 @@ SIGNATURES = (
         "NCCL, which exchange addresses in different forms.",
         cure="ncclrun ping CLUSTER   (NCCL's version and interface on every node); leave NCCL_SOCKET_IFNAME out, or "
         "give each node its own",
-        check=f"{_CHECK}; versions that differ are refused",
+        check=f"{_CHECK}; versions that differ are told",
         network=True,
     ),
     Signature(

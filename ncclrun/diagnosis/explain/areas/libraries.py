@@ -89,10 +89,9 @@ SIGNATURES = (
         pattern=r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'",
         sample="ModuleNotFoundError: No module named 'einops'",
         cause="The Python that ran on {host} is another one, or its environment lacks {name}.",
-        cure="launch.python   in the cluster file: the absolute path of the Python that has it; or  pip install "
-        "{name}   on {host}",
+        cure="of a package: pip install {name}   on {host}, or the Python that has it as launch.python in the cluster "
+        "file; a module of your own must lie beside the script (what .gitignore leaves out does not travel)",
         check="`ncclrun ping` shows which Python each node would use, and its torch",
-        doctor=("no_torch",),
     ),
     Signature(
         id="ssh-nocmd",

@@ -9,6 +9,8 @@ _SHM = (
     "host:  df -h /dev/shm; ls /dev/shm"
 )
 _CHECK = "`ncclrun launch` warns where /dev/shm is nearly full"
+_FOLLOWS = ("watchdog", "heartbeat", "uniqueid", "conn-failed", "conn-refused-retry", "timeout-generic", "last-member")
+"""What the other ranks say when one of them was killed."""
 
 SIGNATURES = (
     Signature(
@@ -74,7 +76,7 @@ SIGNATURES = (
     Signature(
         id="sigbus",
         title="A process was ended by SIGBUS, mostly a full /dev/shm",
-        weight=Weight.CAUSE,
+        weight=Weight.COMPONENT,
         words=("exitcode", "Signal 7 (SIGBUS)"),
         pattern=r"exitcode\s*: ?-7\b|Signal 7 \(SIGBUS\)",
         sample="  exitcode  : -7 (pid: 4711)",
@@ -82,28 +84,40 @@ SIGNATURES = (
         "that shrank under a memory map is the rare other reason.)",
         cure=_SHM,
         check=_CHECK,
+        over=_FOLLOWS,
         doctor=("shared_memory",),
+    ),
+    Signature(
+        id="host-oom",
+        title="The memory of the host, or of its container, was full",
+        weight=Weight.CAUSE,
+        words=("memory: Killed process", "oom-kill", "OOMKilled"),
+        sample="[88123.4] Out of memory: Killed process 4711 (python) total-vm:90123456kB",
+        cause="The kernel killed a process to get memory back: data loader workers times prefetch, a dataset that "
+        "each rank holds for itself, pinned buffers.",
+        cure="free -h; sudo dmesg -T | grep -i 'killed process'   on {host}; then fewer data loader workers, or more "
+        "memory",
+        over=("sigkill", *_FOLLOWS),
+        doctor=("oom",),
     ),
     Signature(
         id="sigkill",
         title="A process was killed from outside: mostly the host's memory was full",
-        weight=Weight.CAUSE,
+        weight=Weight.COMPONENT,
         words=(
             "exitcode",
             "Signal 9 (SIGKILL)",
-            "Out of memory: Killed process",
-            "oom-kill",
-            "OOMKilled",
             "is killed by signal: Killed",
             "exits with return code = -9",
             "exited on signal 9",
         ),
-        pattern=r"exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|Out of memory: Killed process|oom-kill"
-        r"|OOMKilled|is killed by signal: Killed|exits with return code = -9\b|exited on signal 9\b",
+        pattern=r"exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|is killed by signal: Killed|"
+        r"exits with return code = -9\b|exited on signal 9\b",
         sample="  exitcode  : -9 (pid: 9923)",
         cause="The kernel's out-of-memory killer, a container's memory limit, or a person. The log alone does not "
         "tell which.",
         cure="sudo dmesg -T | grep -i 'killed process'   on {host}; then fewer data loader workers, or more memory",
+        over=_FOLLOWS,
         doctor=("oom",),
     ),
     Signature(

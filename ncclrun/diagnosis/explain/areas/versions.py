@@ -102,7 +102,7 @@ SIGNATURES = (
         cause="More workers than visible GPUs on this host, or CUDA_VISIBLE_DEVICES names fewer than on the others.",
         cure="nproc_per_node: auto   in the cluster file (the GPUs that are visible), or correct "
         "CUDA_VISIBLE_DEVICES on {host}",
-        check="`ncclrun launch` refuses more workers than visible GPUs",
+        check="`ncclrun launch` warns of more workers than visible GPUs",
         doctor=("few_gpus",),
     ),
     Signature(
