@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ncclrun.diagnosis.checks import registry
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.registry import KINDS
-from ncclrun.diagnosis.explain.catalogue import AREAS
+from ncclrun.diagnosis.explain.catalogue import ALL, AREAS
 from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
 
 TARGET = Path(__file__).with_name("findings")
@@ -41,8 +42,9 @@ def _index() -> str:
     for area, group in AREAS.items():
         rows = [f"- [{one.title}]({one.id}.md)" for one in group]
         parts.append("\n".join([f"## In logs: {area}", "", *rows, ""]))
-    rows = [f"- [{_sentence(kind.title)}]({kind.id}.md)" for kind in KINDS.values()]
-    parts.append("\n".join(["## On hosts, before a start", "", *rows, ""]))
+    for area, kinds in registry.AREAS.items():
+        rows = [f"- [{_sentence(kind.title)}]({kind.id}.md)" for kind in kinds]
+        parts.append("\n".join([f"## On hosts, before a start: {area}", "", *rows, ""]))
     return "\n".join(parts)
 
 
@@ -55,8 +57,7 @@ def _page(signature: Signature | None, kind: Kind | None) -> str:
         parts += ["## Symptom", kind.symptom] if signature is None else ["## On a host", kind.symptom]
         parts += ["### Cause", kind.cause, "### Cure", kind.cure] if signature else ["## Cause", kind.cause]
         parts += [] if signature else ["## Cure", kind.cure]
-        where = "`ncclrun doctor` and `ncclrun launch`" if kind.launch else "`ncclrun doctor`"
-        parts.append(f"{where} {'tell' if kind.launch else 'tells'} it before a start, with the command for the host.")
+        parts.append(_told_by(kind))
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
@@ -74,6 +75,15 @@ def _in_logs(signature: Signature) -> list[str]:
         said = f"`ncclrun doctor` finds it{f': {found}' if found else ''}" if signature.doctor else ""
         parts += ["## Before a start", ". ".join(_sentence(text) for text in (signature.check, said) if text) + "."]
     return parts
+
+
+def _told_by(kind: Kind) -> str:
+    """Who says so on a host, and how it shows in logs when nobody looked."""
+    tellers = [f"`ncclrun {name}`" for name, tells in (("doctor", kind.doctor), ("launch", kind.launch)) if tells]
+    verb = "tell" if len(tellers) > 1 else "tells"
+    told = f"{' and '.join(tellers)} {verb} it before a start, with the command for the host."
+    shows = [f"[{one.title}]({one.id}.md)" for one in ALL if kind.id in one.doctor and one.id != kind.id]
+    return f"{told}\n\nIn logs it shows as: {'; '.join(shows)}." if shows else told
 
 
 def _sentence(text: str) -> str:

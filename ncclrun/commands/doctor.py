@@ -195,7 +195,7 @@ def _row(one: NodeRecord, subject: Subject, problems: Sequence[Problem]) -> Exam
 
 
 def _finding(one: NodeRecord, hostname: str, problem: Problem) -> DoctorFinding:
-    kind = KINDS.get(problem.code)
+    kind = KINDS[problem.code]
     return DoctorFinding(
         node=one.name,
         node_rank=one.node_rank,
@@ -203,8 +203,8 @@ def _finding(one: NodeRecord, hostname: str, problem: Problem) -> DoctorFinding:
         hostname=hostname,
         id=problem.code,
         level=problem.level,
-        title=kind.title if kind else "",
+        title=kind.title,
         evidence=problem.message,
-        cause=kind.cause if kind else "",
+        cause=kind.cause,
         fix=problem.fix,
     )

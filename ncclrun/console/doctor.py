@@ -106,8 +106,8 @@ def finding_notes(found: Sequence[DoctorFinding]) -> list[Note]:
     notes: list[Note] = []
     for kind, folded in grouped(found):
         (first, others), *rest = folded
-        head = f"{kind.title} [{kind.id}]" if kind.title else f"[{kind.id}]"
-        notes += [*problem(kind.level, f"{head}\n{first.told}", first.fix), *_likewise(first, others)]
+        head = f"{kind.title} [{kind.id}]\n{first.told}"
+        notes += [*problem(kind.level, head, first.fix), *_likewise(first, others)]
         for one, alike in rest:
             notes.append(Note("more", one.told))
             notes += [*([Note("fix", one.fix)] if one.fix else []), *_likewise(one, alike)]

@@ -18,6 +18,8 @@ from ncclrun.nccl.version import NEWEST, Version
 
 CONCERNED = re.compile(r"(?:NCCL|GLOO|TORCH|TP|UCX|FI)_")
 """Variables that NCCL and what works beside it read; the node part looks for the same."""
+SETTING = "nccl_setting"
+"""The code of all that a run is told of settings."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def _problem(finding: SettingFinding) -> Problem:
     where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
     setting = f"{finding.name}={finding.value}" if finding.value else finding.name
     return Problem(
-        code=finding.id,
+        code=SETTING,
         level="warning",
         message=f"{setting} ({where}): {finding.sees}" if setting else f"{where}: {finding.sees}",
         fix=f"write there:  {finding.fix}" if finding.fix else "",

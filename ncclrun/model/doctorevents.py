@@ -38,7 +38,7 @@ class Examined:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DoctorFinding:
     """Something that `doctor` found on a node. ``id`` names the page docs/findings/ID.md; ``title`` and ``cause`` are
-    the same of every finding with that id, and "" of one without a page."""
+    the same of every finding with that id."""
 
     event: ClassVar[str] = "finding"
     node: str

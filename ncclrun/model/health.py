@@ -143,9 +143,8 @@ class LoginShell:
 
 @dataclass(frozen=True)
 class Acs:
-    """PCIe bridges that told their ACS control, and those that redirect."""
+    """PCIe bridges that redirect."""
 
-    bridges: tuple[str, ...] = ()
     redirecting: tuple[str, ...] = ()
 
 

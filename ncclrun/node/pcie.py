@@ -11,17 +11,15 @@ SECONDS = 8.0
 
 
 def parse(text: str) -> dict[str, list[str]]:
-    """``redirecting``: bridges with an ACS redirect switched on; ``bridges``: all that told their ACS control."""
-    found: dict[str, list[str]] = {"bridges": [], "redirecting": []}
+    """``redirecting``: bridges with an ACS redirect switched on."""
+    found = []
     device = ""
     for line in text.splitlines():
         if line[:1].strip():
             device = line.split(" ", 1)[0] if "bridge" in line else ""
-        elif device and "ACSCtl:" in line:
-            found["bridges"].append(device)
-            if re.search(r"(?:ReqRedir|CmpltRedir)\+", line):
-                found["redirecting"].append(device)
-    return found
+        elif device and re.search(r"ACSCtl:.*(?:ReqRedir|CmpltRedir)\+", line):
+            found.append(device)
+    return {"redirecting": found}
 
 
 def find() -> dict[str, Any]:
@@ -30,7 +28,6 @@ def find() -> dict[str, Any]:
     if program is None:
         raise OSError("there is no lspci")
     output = commands.ask([program, "-vvv"], SECONDS)
-    found = parse(output.out)
     if output.code != 0 or "<access denied>" in output.out:
         raise OSError("lspci shows a bridge's ACS control to root alone")
-    return dict(found)
+    return dict(parse(output.out))

@@ -48,7 +48,7 @@ class TestWhatCounts:
 class TestWhatARunIsTold:
     def test_a_wrong_value_with_the_place_that_it_comes_from_and_the_right_line(self) -> None:
         [problem] = problems(node(("NCCL_IB_DISABLE", "true")))
-        assert problem.code == "word_for_number"
+        assert problem.code == "nccl_setting"
         assert problem.level == "warning"
         assert "NCCL_IB_DISABLE=true (nccl.env in the cluster file)" in problem.message
         assert problem.fix.endswith("NCCL_IB_DISABLE=1")
@@ -77,7 +77,7 @@ class TestWhatARunIsTold:
     def test_a_named_file_that_is_not_there(self) -> None:
         login = NodeSettings(login={"NCCL_CONF_FILE": "/nope"}, conf_files=(ConfFile("/nope", ("named",)),))
         (told,) = problems(node_values("gpu1", (), login, (2, 27, 5)))
-        assert (told.code, told.level) == ("unreadable", "warning")
+        assert (told.code, told.level) == ("nccl_setting", "warning")
         assert "NCCL_CONF_FILE=/nope" in told.message
 
     def test_a_file_that_this_nccl_does_not_read_is_not_looked_at(self) -> None:

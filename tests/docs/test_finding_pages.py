@@ -45,3 +45,11 @@ def test_the_index_leads_to_all_of_them(generator: ModuleType) -> None:
     pages = generator.pages()
     linked = set(re.findall(r"\]\(([a-z0-9_-]+\.md)\)", pages["README.md"]))
     assert linked == set(pages) - {"README.md"}
+
+
+def test_a_page_of_a_host_leads_to_what_logs_show_of_it_and_names_who_tells_it(generator: ModuleType) -> None:
+    pages = generator.pages()
+    assert (
+        "In logs it shows as: [The limit of locked memory is too low for RDMA](ib-memlock.md)." in pages["memlock.md"]
+    )
+    assert "\n`ncclrun launch` tells it before a start" in pages["gpu_locked.md"]

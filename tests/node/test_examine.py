@@ -115,7 +115,7 @@ def test_bridges_that_redirect_are_told_from_others() -> None:
         "00:02.0 PCI bridge: Intel Root Port\n\t\tACSCtl:\tSrcValid- ReqRedir- CmpltRedir-\n"
         "01:00.0 Ethernet controller: Mellanox\n\t\tACSCtl:\tSrcValid+ ReqRedir+\n"
     )
-    assert pcie.parse(text) == {"bridges": ["00:01.0", "00:02.0"], "redirecting": ["00:01.0"]}
+    assert pcie.parse(text) == {"redirecting": ["00:01.0"]}
 
 
 class TestKernelLog:

@@ -20,6 +20,8 @@ class Kind:
     cure: str
     launch: bool = False
     """`launch` tells it, too."""
+    doctor: bool = True
+    """`doctor` tells it: not what only the start of a run can show."""
 
     def found(self, evidence: str, fix: str = "", level: Level = "warning") -> Problem:
         """One on a node."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.diagnosis.interfaces import with_interfaces
+from ncclrun.diagnosis.settings import SETTING as SETTING_ID
 from ncclrun.diagnosis.settings import node_values
 from ncclrun.diagnosis.settings import problems as setting_problems
 from ncclrun.model.facts import NodeFacts
@@ -55,7 +56,17 @@ INTERFACE = Kind(
     cause="NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME was copied from another host, in a start-up file or nccl.conf.",
     cure="Take the line out, or name an interface that is there. ncclrun sets the right one for each node.",
 )
-KINDS = (STALE, NOISE, SHELL_SLOW, SSH_SLOW, INTERFACE)
+SETTING = Kind(
+    id=SETTING_ID,
+    title="a setting does not do what it says",
+    symptom="NCCL behaves as if the variable were not set, or were set to something else; no log says so.",
+    cause="A word where NCCL wants a number (`true` is read as 0), a name that this version does not read, a blank, "
+    "quotes or a comment behind the value, or a conf file that can't be read.",
+    cure="Write the line that the finding gives. `ncclrun nccl lint CLUSTER` shows every setting of all nodes in this "
+    "way.",
+    launch=True,
+)
+KINDS = (STALE, NOISE, SHELL_SLOW, SSH_SLOW, INTERFACE, SETTING)
 
 
 def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:

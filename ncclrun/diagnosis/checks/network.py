@@ -110,6 +110,7 @@ NAMES = (
         cause="torch looks up every connection that it accepts, and no server answers for these addresses.",
         cure="Lines in /etc/hosts, or take the dead server out.",
         launch=True,
+        doctor=False,
     ),
     Kind(
         id="proxy",

@@ -36,11 +36,20 @@ GUARDS = (
         cause="A run of yours, or of another user of ncclrun, has these GPUs.",
         cure="Stop that run, take other GPUs, or let both use them with `--share-gpus`.",
         launch=True,
+        doctor=False,
     ),
 )
-KINDS: dict[str, Kind] = {
-    kind.id: kind for area in (training, libraries, gpus, host, network, login, across) for kind in area.KINDS
-} | {kind.id: kind for kind in GUARDS}
+AREAS = {
+    "Python and torch": training.KINDS,
+    "libraries": libraries.KINDS,
+    "GPUs": gpus.KINDS,
+    "the machine": host.KINDS,
+    "the network": network.KINDS,
+    "the login": login.KINDS,
+    "between nodes": across.KINDS,
+    "who is in the way": GUARDS,
+}
+KINDS: dict[str, Kind] = {kind.id: kind for area in AREAS.values() for kind in area}
 """By id."""
 
 Check = Callable[[Subject], Iterator[Problem]]

@@ -88,7 +88,7 @@ EXAM = Examination(
     kernel_log=KernelLog(),
     firewall=Firewall(),
     shell=LoginShell("/bin/bash", 0.1),
-    acs=Acs(("00:01.0",), ()),
+    acs=Acs(),
     installed=Installed(FRAMEWORKS, (NCCL,)),
 )
 

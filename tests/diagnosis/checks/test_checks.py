@@ -121,7 +121,7 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("gpu_width", "warning", gpu(width=8), "8 of 16 lanes"),
     ("gpu_persistence", "info", gpu(persistence="Disabled"), "GPU 0: off"),
     ("gpu_topology", "info", exam(health=GpuReport((hosts.GPU,), SYS_MATRIX)), "GPU0-GPU1"),
-    ("pcie_acs", "warning", exam(acs=Acs(("00:01.0",), ("00:01.0",))), "00:01.0"),
+    ("pcie_acs", "warning", exam(acs=Acs(("00:01.0",))), "00:01.0"),
     ("xid", "error", kernel("NVRM: Xid (PCI:0000:00:06): 79, pid=1, GPU has fallen off the bus."), "Xid 79"),
     ("xid", "warning", kernel("NVRM: Xid (PCI:0000:00:06): 48, pid=1, DBE"), "an uncorrectable memory error"),
     ("xid", "info", kernel("NVRM: Xid (PCI:0000:00:06): 13, pid=1, Graphics SM"), "a program's own fault"),
@@ -160,6 +160,12 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("login_slow", "warning", exam(shell=LoginShell("/bin/bash", 4.0)), "took 4.0 s"),
     ("login_slow", "warning", exam(shell=LoginShell("/bin/bash", None)), "did not end"),
     ("ssh_slow", "warning", replace(sound(), connected=12.0), "12.0 s"),
+    (
+        "nccl_setting",
+        "warning",
+        facts(settings=NodeSettings(login={"NCCL_IB_DISABLE": "true"})),
+        "NCCL_IB_DISABLE=true (login environment)",
+    ),
     (
         "no_such_interface",
         "warning",

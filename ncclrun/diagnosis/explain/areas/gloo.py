@@ -61,5 +61,6 @@ SIGNATURES = (
         "no ^ and no lists.",
         cure=_SET,
         check=_CHECK,
+        doctor=("no_such_interface",),
     ),
 )

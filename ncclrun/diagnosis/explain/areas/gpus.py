@@ -63,6 +63,7 @@ SIGNATURES = (
         cause="The driver's libraries on {host} are newer than the module in its kernel; no new process gets a GPU.",
         cure="cat /proc/driver/nvidia/version   on {host}; then restart it (sudo reboot), when nobody works there",
         over=("cuda-unknown", "cuda-no-gpu"),
+        doctor=("no_driver",),
     ),
     Signature(
         id="fabric-down",

@@ -127,7 +127,7 @@ SIGNATURES = (
         sample="gpu1:9:9 [0] NCCL INFO NET/IB : No device found.",
         cause="Right on hosts with Ethernet alone. Where there is InfiniBand it costs speed: the driver is missing, "
         "or the container lacks /dev/infiniband.",
-        doctor=("rdma_down",),
+        doctor=("rdma_closed", "rdma_down"),
     ),
     Signature(
         id="ib-lib",
@@ -136,6 +136,7 @@ SIGNATURES = (
         words=("Failed to open libibverbs", "Failed to load libibverbs"),
         sample="gpu1:9:9 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
         cause="Needed for InfiniBand and RoCE alone; without them it says nothing.",
+        doctor=("rdma_closed",),
     ),
     Signature(
         id="ib-async",

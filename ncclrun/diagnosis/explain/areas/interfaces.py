@@ -30,6 +30,7 @@ SIGNATURES = (
         check=_CHECK,
         over=("uniqueid", "if-net-none", "net-not-found", "if-family-garbage"),
         network=True,
+        doctor=("no_such_interface",),
     ),
     Signature(
         id="if-net-none",
@@ -58,6 +59,7 @@ SIGNATURES = (
         check="`ncclrun nccl lint CLUSTER` shows the line and what NCCL makes of it",
         over=("if-none", "if-net-none", "uniqueid", "net-not-found"),
         circumstance=True,
+        doctor=("nccl_setting",),
     ),
     Signature(
         id="if-lo",
@@ -221,6 +223,7 @@ SIGNATURES = (
         cause="NCCL_COMM_ID holds a host name that can't be resolved here, or is not in the form address:port.",
         cure="unset NCCL_COMM_ID   on every node (torch does not need it), or write it as ADDRESS:PORT",
         check="`ncclrun nccl lint` judges its form",
+        doctor=("nccl_setting",),
     ),
     Signature(
         id="commid-229-bug",

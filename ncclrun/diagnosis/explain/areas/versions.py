@@ -92,6 +92,7 @@ SIGNATURES = (
         cure="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   before the first use of CUDA, and "
         "nproc_per_node no larger than the node's GPUs",
         check="`ncclrun ping` shows the GPUs that the workers of each node can see",
+        doctor=("few_gpus", "shared_gpus", "gpu_mig"),
     ),
     Signature(
         id="bad-ordinal",
@@ -116,6 +117,7 @@ SIGNATURES = (
         "message.",
         cure="ncclrun nccl lint CLUSTER",
         check="`ncclrun nccl lint` says so of every setting",
+        doctor=("nccl_setting",),
     ),
     Signature(
         id="debug-useless",
@@ -128,5 +130,6 @@ SIGNATURES = (
         "lacks what NCCL would have said.",
         cure="NCCL_DEBUG=WARN, or INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET",
         check="`ncclrun nccl lint` says so",
+        doctor=("nccl_setting",),
     ),
 )
