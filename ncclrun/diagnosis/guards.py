@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ncclrun.diagnosis.checks.host import little_shared_memory
+from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.model.facts import Gpu, GpuProcess, Leftover, NodeFacts
 from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import NodePlan
@@ -12,10 +14,35 @@ from ncclrun.model.words import lasting
 
 IDLE_MEMORY = 1024
 """MiB that a GPU without a known process may have in use before it is told: a driver takes some, a desktop more."""
-SMALL_SHARED_MEMORY = 64 << 20
-"""Bytes free in /dev/shm, and less, that data loaders and NCCL fill at once; it is what Docker gives."""
 MOST_PROCESSES = 4
 SHARE = "--share-gpus"
+
+IN_USE = Kind(
+    id="gpu_in_use",
+    title="somebody else uses the GPUs",
+    symptom="`CUDA out of memory` at once, or a run that is slower than yesterday.",
+    cause="Another user's training, a notebook that was left open, or a process of a dead run.",
+    cure="Ask its owner, or take other GPUs.",
+    launch=True,
+)
+LEFTOVER = Kind(
+    id="leftover",
+    title="processes of a dead run live on",
+    symptom="GPU memory that nobody seems to use; `Address already in use`.",
+    cause="The run's supervisor was killed, so that nobody ended its workers.",
+    cure="`ncclrun launch --clean-leftovers`, or `ncclrun stop RUN`, ends exactly these.",
+    launch=True,
+)
+LOCKED = Kind(
+    id="gpu_locked",
+    title="another launch holds the GPUs",
+    symptom="The launch is refused.",
+    cause="A run of yours, or of another user of ncclrun, has these GPUs.",
+    cure="Stop that run, take other GPUs, or let both use them with `--share-gpus`.",
+    launch=True,
+    doctor=False,
+)
+KINDS = (IN_USE, LEFTOVER, LOCKED)
 
 
 def used_gpus(plan: NodePlan, facts: NodeFacts) -> tuple[Gpu, ...]:
@@ -51,11 +78,12 @@ def gpus_to_lock(plans: Sequence[NodePlan], facts: Sequence[NodeFacts]) -> dict[
 
 def crowded(plan: NodePlan, facts: NodeFacts) -> tuple[Problem, ...]:
     """Warnings before the start: who else is on the GPUs that the node will use, and a /dev/shm that is too small."""
-    return crowding(used_gpus(plan, facts), plan.nproc, facts)
+    scarce = [problem for problem in little_shared_memory(facts.system, plan.nproc) if problem.level == "warning"]
+    return (*crowding(used_gpus(plan, facts), facts), *scarce)
 
 
-def crowding(used: Sequence[Gpu], nproc: int, facts: NodeFacts) -> tuple[Problem, ...]:
-    """The same for these GPUs, and so many workers."""
+def crowding(used: Sequence[Gpu], facts: NodeFacts) -> tuple[Problem, ...]:
+    """Who else is on these GPUs."""
     gpus = {gpu.uuid: gpu for gpu in used if gpu.uuid}
     apps = [app for app in facts.gpu_processes if app.uuid in gpus]
     problems = [*_users(apps, gpus)]
@@ -64,16 +92,7 @@ def crowding(used: Sequence[Gpu], nproc: int, facts: NodeFacts) -> tuple[Problem
     full = {index: used for index, used in unseen.items() if used > IDLE_MEMORY}
     if full:
         message = f"{_memory(sum(full.values()))} of {_gpus(sorted(full))} in use; by whom can't be seen from there"
-        problems.append(_warning("gpu_in_use", message, "nvidia-smi   on that host, outside of any container"))
-    small = facts.shared_memory is not None and facts.shared_memory <= SMALL_SHARED_MEMORY
-    if small and nproc > 1:
-        problems.append(
-            _warning(
-                "shared_memory",
-                f"only {(facts.shared_memory or 0) >> 20} MiB free in /dev/shm, for {nproc} workers",
-                "docker run --shm-size=8g …   or, as root on the host:  mount -o remount,size=8G /dev/shm",
-            )
-        )
+        problems.append(IN_USE.found(message, "nvidia-smi   on that host, outside of any container"))
     return tuple(problems)
 
 
@@ -88,12 +107,12 @@ def _users(apps: Sequence[GpuProcess], gpus: Mapping[str, Gpu]) -> Iterator[Prob
         memory = f", {_memory(sum(sizes))}" if sizes else ""
         if not user:
             message = f"{where} in use by a process that can't be seen from there ({command}){memory}"
-            yield _warning("gpu_in_use", message, "nvidia-smi   on that host, outside of any container")
+            yield IN_USE.found(message, "nvidia-smi   on that host, outside of any container")
             continue
         since = max((app.seconds for app in group if app.seconds is not None), default=None)
         who = f"your run {run_id}" if run_id else user
         message = f"{where} in use by {who}: {command}{_for(since)}{memory}"
-        yield _warning("gpu_in_use", message, f"ncclrun stop {run_id}" if run_id else f"ask {user}, or take other GPUs")
+        yield IN_USE.found(message, f"ncclrun stop {run_id}" if run_id else f"ask {user}, or take other GPUs")
 
 
 def locked(holder: Mapping[str, Any]) -> Problem:
@@ -101,13 +120,13 @@ def locked(holder: Mapping[str, Any]) -> Problem:
     run_id, where = holder["run_id"], _gpus(holder["gpus"])
     if not run_id:
         message = f"{where} held by somebody who does not say who they are"
-        return Problem(code="gpu_locked", message=message, fix=f"try again, or:  {SHARE}")
+        return LOCKED.found(message, f"try again, or:  {SHARE}", "error")
     other = f"give this one other GPUs (gpus: […] in the cluster file), or let both use them:  {SHARE}"
     if holder["own"]:
         message = f"{where} held by your run {run_id}{_for(holder['seconds'])}"
-        return Problem(code="gpu_locked", message=message, fix=f"ncclrun stop {run_id}\n{other}")
+        return LOCKED.found(message, f"ncclrun stop {run_id}\n{other}", "error")
     message = f"{where} held by {holder['user']}'s run {run_id}{_for(holder['seconds'])}"
-    return Problem(code="gpu_locked", message=message, fix=f"ask {holder['user']}\n{other}")
+    return LOCKED.found(message, f"ask {holder['user']}\n{other}", "error")
 
 
 def left_over(left: Leftover) -> Problem:
@@ -115,11 +134,11 @@ def left_over(left: Leftover) -> Problem:
     shown = [f"{one.command} (pid {one.pid})" for one in left.processes[:MOST_PROCESSES]]
     shown += [f"{left.count - len(shown)} more"] if left.count > len(shown) else []
     lives = "1 process of it lives" if left.count == 1 else f"{left.count} processes of it live"
-    return Problem(
-        code="leftover",
-        message=f"your run {left.run_id} is dead there (its supervisor is gone), but {lives} on, the oldest"
+    return LEFTOVER.found(
+        f"your run {left.run_id} is dead there (its supervisor is gone), but {lives} on, the oldest"
         f"{_for(left.seconds)} now: {', '.join(shown)}",
-        fix="end exactly these and go on: the same command with --clean-leftovers",
+        "end exactly these and go on:  ncclrun launch --clean-leftovers …",
+        "error",
     )
 
 
@@ -127,11 +146,7 @@ def survived(left: Leftover, alive: Sequence[Mapping[str, Any]]) -> Problem:
     """The warning where even SIGKILL did not end all of it."""
     names = ", ".join(f"{one['command']} (pid {one['pid']}, state {one['state']})" for one in alive[:MOST_PROCESSES])
     message = f"of the dead run {left.run_id} there still lives, whatever was sent to it: {names}"
-    return _warning("leftover", message, "a process in state D hangs in the kernel: look at `dmesg` there")
-
-
-def _warning(code: str, message: str, fix: str) -> Problem:
-    return Problem(code=code, level="warning", message=message, fix=fix)
+    return LEFTOVER.found(message, "a process in state D hangs in the kernel: look at `dmesg` there")
 
 
 def _gpus(indexes: Sequence[int]) -> str:

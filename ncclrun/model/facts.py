@@ -194,6 +194,4 @@ class NodeFacts:
     """CUDA_VISIBLE_DEVICES of the login environment, None where it is not set."""
     gpu_processes: tuple[GpuProcess, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
-    shared_memory: int | None = None
-    """Free bytes of /dev/shm, None where there is none."""
     system: System = field(default_factory=System)

@@ -24,14 +24,6 @@ def free_bytes(state: statedir.StateDir) -> int:
     return shutil.disk_usage(state.path).free if state.path is not None else 0
 
 
-def _shared_memory() -> int | None:
-    """Free bytes of /dev/shm, None where there is none."""
-    try:
-        return shutil.disk_usage("/dev/shm").free  # noqa: S108  # looked at alone
-    except OSError:
-        return None
-
-
 def _ssh_address() -> str:
     """Where the SSH connection arrived: its client's address and port, then ours (an IPv6 one maybe with its zone)."""
     words = os.environ.get("SSH_CONNECTION", "").split()
@@ -78,6 +70,5 @@ def find(python: str) -> dict[str, Any]:
         # A driver that hung over the first question would hang over this one.
         "gpu_processes": gpuapps.find() if any(gpu["used"] is not None for gpu in found.gpus) else [],
         "leftovers": leftovers.find(state.path) if state.path is not None else [],
-        "shared_memory": _shared_memory(),
         "system": system.find(str(state.path or "")),
     }

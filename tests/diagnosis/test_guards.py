@@ -8,6 +8,7 @@ import pytest
 
 from ncclrun.diagnosis.guards import crowded, gpus_to_lock, left_over, locked, survived, used_gpus
 from ncclrun.model.facts import Gpu, GpuProcess, Leftover, LeftoverProcess, NodeFacts
+from ncclrun.model.health import Sizes, System
 from ncclrun.model.plan import Endpoint, NodePlan, Variable
 from tests.planning.makers import facts, node
 
@@ -78,7 +79,7 @@ class TestGpusInUse:
     def test_an_idle_node_has_no_problem(self) -> None:
         idle = tuple(Gpu(index, "H100", f"GPU-{index}", 80000, 600) for index in range(2))
         assert self.told(facts("m", gpus=2), nproc=2) == []
-        assert self.told(facts("m", shared_memory=1 << 30), nproc=2) == []
+        assert self.told(facts("m", system=System(shared_memory=Sizes(8 << 30, 256 << 20))), nproc=2) == []
         assert crowded(plan(), NodeFacts(**{**vars(facts("m")), "gpus": idle})) == ()
 
     def test_somebodys_command_is_told_once_for_all_its_gpus(self) -> None:
@@ -109,10 +110,10 @@ class TestGpusInUse:
         assert self.told(facts("m", gpus=2, gpu_processes=(app(0, **ANNAS),)), visible="1") == []
 
     def test_a_small_dev_shm_matters_to_several_workers(self) -> None:
-        small = facts("m", shared_memory=64 << 20)
+        small = facts("m", system=System(shared_memory=Sizes(64 << 20, 64 << 20)))
         assert self.told(small, nproc=1) == []
         ((message, fix),) = self.told(small, nproc=8)
-        assert message == "only 64 MiB free in /dev/shm, for 8 workers"
+        assert message == "only 64 MiB free in /dev/shm, for 8 workers and their data loaders"
         assert "--shm-size" in fix
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
-from ncclrun.diagnosis.guards import SMALL_SHARED_MEMORY
-from ncclrun.model.health import Sizes
+from ncclrun.model.health import Sizes, System
 from ncclrun.model.netevents import Problem
 from ncclrun.model.words import lasting
 
@@ -18,6 +17,8 @@ CLOCK_LIMIT = 5.0
 LOW_DISK = 1 << 30
 """Bytes free below which a node is warned about."""
 LOW_INODES = 10_000
+SMALL_SHARED_MEMORY = 64 << 20
+"""Bytes free in /dev/shm, and less, that data loaders and NCCL fill at once; it is what Docker gives."""
 LITTLE_SHARED_MEMORY = 1 << 30
 """Bytes of /dev/shm with which several data loaders run into trouble sooner or later."""
 PINNED = 1 << 30
@@ -173,11 +174,19 @@ def temporary(subject: Subject) -> Iterator[Problem]:
 
 
 def shared_memory(subject: Subject) -> Iterator[Problem]:
-    """/dev/shm as a whole; too little free is for guards.py, which a launch asks."""
-    sizes = subject.system.shared_memory
-    if sizes is not None and SMALL_SHARED_MEMORY < sizes.free < LITTLE_SHARED_MEMORY and subject.nproc > 1:
-        message = f"{sizes.free >> 20} MiB free in /dev/shm for {subject.nproc} workers and their data loaders"
-        yield SHARED_MEMORY.found(message, subject.there("sudo mount -o remount,size=8G /dev/shm"), "info")
+    """What is free in /dev/shm."""
+    yield from little_shared_memory(subject.system, subject.nproc)
+
+
+def little_shared_memory(system: System, nproc: int) -> Iterator[Problem]:
+    """The same for so many workers: a warning where it is full at once, which a launch tells, too."""
+    sizes = system.shared_memory
+    if sizes is not None and sizes.free < LITTLE_SHARED_MEMORY and nproc > 1:
+        yield SHARED_MEMORY.found(
+            f"only {sizes.free >> 20} MiB free in /dev/shm, for {nproc} workers and their data loaders",
+            "docker run --shm-size=8g …   or, as root on the host:  mount -o remount,size=8G /dev/shm",
+            "warning" if sizes.free <= SMALL_SHARED_MEMORY else "info",
+        )
 
 
 def limits(subject: Subject) -> Iterator[Problem]:

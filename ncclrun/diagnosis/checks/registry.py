@@ -4,41 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ncclrun.diagnosis import guards
 from ncclrun.diagnosis.checks import across, gpus, host, libraries, login, network, training
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
-from ncclrun.diagnosis.guards import crowding, left_over
 from ncclrun.model.cluster import Node
 from ncclrun.model.facts import NodeFacts
 from ncclrun.model.netevents import Problem
 
-GUARDS = (
-    Kind(
-        id="gpu_in_use",
-        title="somebody else uses the GPUs",
-        symptom="`CUDA out of memory` at once, or a run that is slower than yesterday.",
-        cause="Another user's training, a notebook that was left open, or a process of a dead run.",
-        cure="Ask its owner, or take other GPUs.",
-        launch=True,
-    ),
-    Kind(
-        id="leftover",
-        title="processes of a dead run live on",
-        symptom="GPU memory that nobody seems to use; `Address already in use`.",
-        cause="The run's supervisor was killed, so that nobody ended its workers.",
-        cure="`ncclrun launch --clean-leftovers`, or `ncclrun stop RUN`, ends exactly these.",
-        launch=True,
-    ),
-    Kind(
-        id="gpu_locked",
-        title="another launch holds the GPUs",
-        symptom="The launch is refused.",
-        cause="A run of yours, or of another user of ncclrun, has these GPUs.",
-        cure="Stop that run, take other GPUs, or let both use them with `--share-gpus`.",
-        launch=True,
-        doctor=False,
-    ),
-)
 AREAS = {
     "Python and torch": training.KINDS,
     "libraries": libraries.KINDS,
@@ -47,7 +20,7 @@ AREAS = {
     "the network": network.KINDS,
     "the login": login.KINDS,
     "between nodes": across.KINDS,
-    "who is in the way": GUARDS,
+    "who is in the way": guards.KINDS,
 }
 KINDS: dict[str, Kind] = {kind.id: kind for area in AREAS.values() for kind in area}
 """By id."""
@@ -103,8 +76,8 @@ def all_problems(subjects: Sequence[Subject]) -> list[list[Problem]]:
     found = [[problem for check in (*QUICK, *THOROUGH) for problem in check(one)] for one in subjects]
     for one, row in zip(subjects, found, strict=True):
         used = one.facts.gpus if one.node.gpus is None else [g for g in one.facts.gpus if g.index in one.node.gpus]
-        row.extend(crowding(used, one.nproc, one.facts))
-        row.extend(left_over(left) for left in one.facts.leftovers)
+        row.extend(guards.crowding(used, one.facts))
+        row.extend(guards.left_over(left) for left in one.facts.leftovers)
     differing = across.cluster_problems([one.node for one in subjects], [one.facts for one in subjects])
     for row, problems in zip(found, differing, strict=True):
         row.extend(problems)

@@ -131,7 +131,12 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("disk_low", "warning", facts(free_bytes=1000), "only 0 MiB free"),
     ("inodes_low", "warning", system(state=Sizes(9 * GIB, 9 * GIB, 1_000_000, 12)), "only 12 of 1000000 files"),
     ("tmp_low", "warning", system(temporary=Sizes(GIB, 5 << 20)), "only 5 MiB free in /tmp"),
-    ("shared_memory", "warning", facts(shared_memory=64 << 20), "only 64 MiB free in /dev/shm, for 2 workers"),
+    (
+        "shared_memory",
+        "warning",
+        system(shared_memory=Sizes(64 << 20, 64 << 20)),
+        "only 64 MiB free in /dev/shm, for 2 workers",
+    ),
     ("shared_memory", "info", system(shared_memory=Sizes(256 << 20, 256 << 20)), "256 MiB free in /dev/shm"),
     ("nofile", "warning", system(limits={"nofile": Limit(256, 1024)}), "256 open files"),
     ("nofile", "info", system(limits={"nofile": Limit(1024, None)}), "at most any number"),
