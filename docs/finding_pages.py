@@ -8,7 +8,8 @@ from ncclrun.diagnosis.checks import registry
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.registry import KINDS
 from ncclrun.diagnosis.explain.catalogue import ALL, AREAS
-from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
+from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import filled, mended
 
 TARGET = Path(__file__).with_name("findings")
 NOTE = "<!-- Written by docs/finding_pages.py from the data in ncclrun/diagnosis; change that and run it again. -->"
@@ -67,9 +68,10 @@ def _in_logs(signature: Signature) -> list[str]:
         parts.append("No single line tells it: several lines or hosts do together." if "\n" in signature.sample else "")
     if signature.circumstance:
         parts.append("Such a line is an ordinary one: it counts only where processes did not reach each other.")
-    parts += ["## Cause", filled(signature.cause, {})]
+    known = _known(signature)
+    parts += ["## Cause", filled(signature.cause, known)]
     if signature.cure:
-        parts += ["## Cure", f"```\n{filled(signature.cure, {})}\n```"]
+        parts += ["## Cure", f"```\n{mended(signature.cure, known)}\n```"]
     if signature.check or signature.doctor:
         found = ", ".join(f"[{name}]({name}.md)" for name in signature.doctor if name != signature.id)
         said = f"`ncclrun doctor` finds it{f': {found}' if found else ''}" if signature.doctor else ""
@@ -84,6 +86,12 @@ def _told_by(kind: Kind) -> str:
     told = f"{' and '.join(tellers)} {verb} it before a start, with the command for the host."
     shows = [f"[{one.title}]({one.id}.md)" for one in ALL if kind.id in one.doctor and one.id != kind.id]
     return f"{told}\n\nIn logs it shows as: {'; '.join(shows)}." if shows else told
+
+
+def _known(signature: Signature) -> dict[str, str]:
+    """What the sample tells."""
+    found = (signature.match(line) for line in signature.sample.split("\n") if any(w in line for w in signature.words))
+    return next(filter(None, found), {})
 
 
 def _sentence(text: str) -> str:

@@ -77,12 +77,17 @@ def explain(
     else:
         end = run.end() or {}
         known = {name: end[name] for name in ("reason", "cause", "rank", "hint") if name in end}
-        found = judge(scans, Recorded(run_id=run.run_id, **known))
+        found = judge(scans, Recorded(run_id=run.run_id, cluster=_cluster(run), **known))
     yield found
     if bundle is not None:
         yield write(bundle, found, scans, run, mask=mask)
     code = EXIT_UNKNOWN if found.verdict in ("consequence", "nothing") else 0
     yield Ended(run_id=found.run_id, exit_code=code, reason=SAID[found.verdict], seconds=0.0)
+
+
+def _cluster(run: RunDir) -> str:
+    """What named its cluster on the command line."""
+    return str((run.read("run.json") or {}).get("source") or "")
 
 
 def _are_files(targets: Sequence[str]) -> bool:
@@ -239,6 +244,7 @@ def with_finding(run: RunDir, ended: Ended, members: Sequence[Member]) -> Ended:
         scans = of_run_here(run, members)
     except OSError:  # the end is told all the same, and `explain` says what can't be read
         return ended
-    found = judge(scans, Recorded(reason=ended.reason, rank=ended.cause.rank if ended.cause else None))
+    rank = ended.cause.rank if ended.cause else None
+    found = judge(scans, Recorded(reason=ended.reason, rank=rank, cluster=_cluster(run)))
     known = found.verdict in ("cause", "component") and found.found is not None and found.found.id != "program"
     return replace(ended, finding=found.found) if known else ended

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from ncclrun.diagnosis.explain.catalogue import ALL
-from ncclrun.diagnosis.explain.signature import filled
+from ncclrun.diagnosis.explain.steps import filled, mended
 from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
 from ncclrun.nccl.lines import NetLine, Place, bootstrap_line, net_line
@@ -70,7 +70,7 @@ class NcclWatch:
                 who = "" if rank is None else f"rank {rank}: "
                 cause = filled(signature.cause, known)
                 message = f"{who}{line.partition('NCCL ')[2] or line}\n{signature.title}. {cause}"
-                return Problem(code=signature.id, message=message, fix=filled(signature.cure, known), level="warning")
+                return Problem(code=signature.id, message=message, fix=mended(signature.cure, known), level="warning")
         return None
 
 

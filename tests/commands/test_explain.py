@@ -110,6 +110,16 @@ class TestARun:
         assert found is not None
         assert found.id == "watchdog"
 
+    def test_names_its_cluster_in_the_commands_that_mend_it(self, run: RunDir) -> None:
+        other = make_run("s")
+        other.write("run.json", {**(other.read("run.json") or {}), "source": "'my lab.yaml'"})
+        other.write("end.json", run.read("end.json") or {})
+        write(other, (OUT2, b"gpu2:1:1 [0] NCCL WARN Bootstrap : no socket interface found\n"))
+        found = diagnosis(told("s")).found
+        assert found is not None
+        assert "ncclrun nccl show 'my lab.yaml' " in found.fix
+        assert "on b:  ip -brief address" in found.fix
+
     def test_may_be_named(self, run: RunDir) -> None:
         assert diagnosis(told("r")).run_id == "r"
 

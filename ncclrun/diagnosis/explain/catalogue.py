@@ -6,6 +6,10 @@ from ncclrun.diagnosis.explain.areas import (
     access,
     connecting,
     consequences,
+    cuda,
+    disk,
+    endings,
+    frameworks,
     gloo,
     gpus,
     infiniband,
@@ -14,6 +18,7 @@ from ncclrun.diagnosis.explain.areas import (
     memory,
     program,
     rendezvous,
+    schedulers,
     versions,
 )
 from ncclrun.diagnosis.explain.signature import Signature
@@ -27,8 +32,13 @@ AREAS = {
     "versions and numbers": versions.SIGNATURES,
     "libraries and programs": libraries.SIGNATURES,
     "memory and limits": memory.SIGNATURES,
+    "disks": disk.SIGNATURES,
     "gpus": gpus.SIGNATURES,
+    "cuda": cuda.SIGNATURES,
     "ssh": access.SIGNATURES,
+    "schedulers and containers": schedulers.SIGNATURES,
+    "frameworks": frameworks.SIGNATURES,
+    "processes that ended": endings.SIGNATURES,
     "program": program.SIGNATURES,
     "consequences": consequences.SIGNATURES,
 }

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ncclrun.diagnosis.explain.catalogue import BY_ID
 from ncclrun.diagnosis.explain.own import SURVIVED, last_complaint, own_exceptions
 from ncclrun.diagnosis.explain.rules import rule_hits
 from ncclrun.diagnosis.explain.scan import Hits, LogScan, Place
-from ncclrun.diagnosis.explain.signature import Signature, Weight, filled
+from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import filled, mended
 from ncclrun.diagnosis.outcome import ranges
 from ncclrun.model.explainevents import Evidence, Explained, FoundFault, Verdict
 from ncclrun.model.secrets import text_shown
@@ -43,6 +45,8 @@ class Recorded:
     rank: int | None = None
     """The rank that failed first."""
     hint: str = ""
+    cluster: str = ""
+    """What names the cluster on a command line."""
 
     @property
     def end(self) -> str:
@@ -62,6 +66,8 @@ class _Shown:
     """In some log nothing that tells of success comes after it."""
     outlived: bool = True
     """In every log training went on for long after it."""
+    parting: bool = True
+    """In every log it came only after the work was done: processes that end one after the other lose each other."""
 
     def add(self, log: LogScan, hits: Hits, enough: int) -> None:
         """``enough``: lines of training after it that tell that it was survived."""
@@ -70,7 +76,14 @@ class _Shown:
         self.speakers |= hits.speakers
         after = log.progress.steps - hits.steps
         self.live = self.live or (log.progress.went == hits.went and after < enough)
+        self.parting = self.parting and hits.parting
         self.outlived = self.outlived and after >= OUTLIVED
+
+    @property
+    def fatal(self) -> bool:
+        """Whether it tells that something failed."""
+        lost = self.signature.weight is Weight.CONSEQUENCE and self.signature.network
+        return self.signature.weight >= Weight.CONSEQUENCE and not self.circumstance and not (lost and self.parting)
 
     @property
     def circumstance(self) -> bool:
@@ -81,9 +94,10 @@ class _Shown:
 def judge(logs: Sequence[LogScan], record: Recorded = Recorded()) -> Explained:
     """The diagnosis of the logs, and of what a run's record says of its end."""
     suspect, succeeded = record.rank, record.reason == "finished"
+    told = partial(_found, suspect=suspect, own={"cluster": record.cluster} if record.cluster else {})
     enough = SURVIVED if record.reason else 1
     shown = [one for one in _shown(logs, enough) if not succeeded or one.signature.weight is Weight.REMARK]
-    fatal = [one for one in shown if one.signature.weight >= Weight.CONSEQUENCE and not one.circumstance]
+    fatal = [one for one in shown if one.fatal]
     troubled = any(one.live for one in fatal)
     cut_off = any(one.signature.network and one.live for one in fatal)
     faults = fatal if troubled else []
@@ -99,11 +113,11 @@ def judge(logs: Sequence[LogScan], record: Recorded = Recorded()) -> Explained:
     rest = [one for one in faults if one is not best and one not in rivals]
     return Explained(
         verdict=verdict,
-        found=None if best is None else _found(best, suspect),
+        found=None if best is None else told(best),
         confidence=confidence,
-        consequences=tuple(_found(one, suspect) for one in sorted(rest, key=lambda one: _key(one, suspect))),
-        others=tuple(_found(one, suspect) for one in rivals),
-        remarks=tuple(_found(one, suspect) for one in shown if one.signature.weight is Weight.REMARK),
+        consequences=tuple(told(one) for one in sorted(rest, key=lambda one: _key(one, suspect))),
+        others=tuple(map(told, rivals)),
+        remarks=tuple(told(one) for one in shown if one.signature.weight is Weight.REMARK),
         more=_more(verdict, best, logs),
         files=len(logs),
         lines=sum(log.lines for log in logs),
@@ -192,19 +206,20 @@ def _verdict(best: _Shown | None, ranked: Sequence[_Shown], logs: Sequence[LogSc
     return "cause", f"likely{among}" if alike else "sure: this line names the cause itself"
 
 
-def _found(one: _Shown, suspect: int | None) -> FoundFault:
+def _found(one: _Shown, suspect: int | None, own: Mapping[str, str]) -> FoundFault:
     places = sorted(one.places, key=lambda place: (suspect is not None and place.rank != suspect, place.line))
     first = places[0]
     known = {"host": first.host} if first.host else {}
     known |= {name: value for place in reversed(places) for name, value in place.known.items()}
     known |= first.known
+    known |= own
     signature = one.signature
     apart = {(place.host, place.rank, place.log): place for place in reversed(places)}
     return FoundFault(
         id=signature.id,
         title=signature.title,
         cause=text_shown(filled(signature.cause, known)),
-        fix=filled(signature.cure, known),
+        fix=mended(signature.cure, known),
         check=signature.before,
         evidence=tuple(_evidence(place) for place in list(reversed(apart.values()))[:MOST_OTHERS]),
         lines=one.lines,

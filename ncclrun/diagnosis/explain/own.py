@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ncclrun.diagnosis.explain.catalogue import ALL
-from ncclrun.diagnosis.explain.scan import STEP, LogScan, Place
+from ncclrun.diagnosis.explain.scan import DONE, STEP, LogScan, Place
 from ncclrun.diagnosis.explain.signature import Weight
 from ncclrun.diagnosis.explain.speakers import speaker
 from ncclrun.diagnosis.stderr import TRACEBACK, tells_of_another
@@ -36,7 +36,7 @@ def own_exceptions(log: LogScan) -> list[Place]:
             continue
         host, rank, rest = speaker(line)
         who = (host, rank)
-        if rest.strip() == TRACEBACK:
+        if rest.strip() == TRACEBACK or rest.rstrip().endswith(f"exception: {TRACEBACK}"):
             waiting.add(who)
         elif who in waiting and rest and not rest[0].isspace() and not rest.startswith(("|", "+")):
             waiting.discard(who)
@@ -45,6 +45,8 @@ def own_exceptions(log: LogScan) -> list[Place]:
                 steps[who] = 0
         elif STEP.search(line):
             steps[who] += 1
+        elif DONE.search(line):
+            steps[who] += SURVIVED
     dead = [place for place in found if steps[place.host, place.rank] < SURVIVED]
     return [replace(p, host=log.host or p.host, rank=p.rank if log.rank is None else log.rank) for p in dead]
 
@@ -53,7 +55,7 @@ def last_complaint(log: LogScan) -> str:
     """The first line at the log's end, behind all work, that speaks of an error, be it known or not; "" for none."""
     complaint = ""
     for line in log.tail.split("\n"):
-        if STEP.search(line):
+        if STEP.search(line) or DONE.search(line):
             complaint = ""
         elif not complaint and _COMPLAINT.search(speaker(line)[2].strip()):
             complaint = line.strip()

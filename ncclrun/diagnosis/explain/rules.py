@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +11,8 @@ from ipaddress import ip_address
 from ncclrun.diagnosis.explain.scan import Hits, LogScan, Place
 from ncclrun.model.words import listed
 from ncclrun.nccl.lines import bootstrap_line, net_line
+
+_TYPED = re.compile(r"NCCL_SOCKET_IFNAME=['\"]?([\w.,:=^-]+)")
 
 
 def rule_hits(logs: Sequence[LogScan]) -> Iterator[tuple[str, LogScan, Hits]]:
@@ -45,7 +48,10 @@ def _never_ready(log: LogScan) -> Iterator[tuple[str, LogScan, Hits]]:
 def _never_told(log: LogScan) -> Iterator[tuple[str, LogScan, Hits]]:
     typed = log.facts.get("typed")
     if typed and "bootstrap" in log.facts and "told" not in log.facts:
-        yield "if-ignored", log, _hits([typed.places[0], log.facts["bootstrap"].places[0]], log.facts["bootstrap"])
+        first = typed.places[0]
+        named = _TYPED.search(first.text)
+        first = replace(first, known={"value": named[1]} if named else {})
+        yield "if-ignored", log, _hits([first, log.facts["bootstrap"].places[0]], log.facts["bootstrap"])
 
 
 def _same_address(logs: Sequence[LogScan]) -> Iterator[tuple[str, LogScan, Hits]]:

@@ -22,7 +22,18 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 STEP = re.compile(
     r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?s?|[Ll]oss|[Bb]usbw|[Aa]ccuracy|[Tt]okens/s)\b.{0,4}?\d|\d GB/s"
 )
-_WENT = ("Init COMPLETE", "Connected all", "Destroy COMPLETE")
+DONE = re.compile(
+    r"\b[Tt]raining (?:is )?(?:done|complete|finished|ended)|\b[Ff]inished [Tt]raining|stopped: `max_|'train_runtime':"
+)
+"""What work says when it has come to its end."""
+_DONE = (
+    *(f"{word} {end}" for word in ("Training", "training") for end in ("done", "complete", "finished", "ended", "is")),
+    "inished training",
+    "inished Training",
+    "stopped: `max_",
+    "train_runtime",
+)
+_WENT = ("Init COMPLETE", "Connected all", "Destroy COMPLETE", "Completed store-based barrier")
 _PROGRESS = ("step", "epoch", "iter", "iters", "iteration", "iterations", "loss", "busbw", "accuracy", "tokens/s")
 _STEPS = ("GB/s", *_PROGRESS, *map(str.capitalize, _PROGRESS))
 FACTS = {
@@ -60,6 +71,8 @@ class Hits:
     went: int = 0
     steps: int = 0
     """How many lines of progress had come before the last of them."""
+    parting: bool = False
+    """The work had said that it was done before the first of them."""
 
 
 @dataclass(slots=True)
@@ -70,6 +83,8 @@ class Progress:
     """Lines that tell of a communicator that is ready."""
     steps: int = 0
     """Lines that tell of training that goes on."""
+    done: bool = False
+    """Whether the work has said that it is done."""
 
 
 _Kind = Signature | str
@@ -78,6 +93,7 @@ _WORDS: tuple[tuple[str, _Kind], ...] = (
     *((word, name) for name, words in FACTS.items() for word in words),
     *((word, "went") for word in _WENT),
     *((word, "steps") for word in _STEPS),
+    *((word, "done") for word in _DONE),
 )
 _RUN = re.compile(r"[A-Za-z0-9]{2,}")
 
@@ -138,12 +154,16 @@ class LogScan:
             self.progress.went += 1
         elif kind == "steps":
             self.progress.steps += STEP.search(line) is not None
+        elif kind == "done":
+            self.progress.done = self.progress.done or DONE.search(line) is not None
+            self.progress.went += self.progress.done
         elif isinstance(kind, str):
             self._note(self.facts.setdefault(kind, Hits()), number, line, {}, MOST)
         elif (known := kind.match(line)) is not None:
             self._note(self.hits.setdefault(kind.id, Hits()), number, line, known, KEPT)
 
     def _note(self, hits: Hits, number: int, line: str, known: dict[str, str], kept: int) -> None:
+        hits.parting = hits.parting or (not hits.lines and self.progress.done)
         hits.lines += 1
         hits.went, hits.steps = self.progress.went, self.progress.steps
         if hits.lines <= MOST:

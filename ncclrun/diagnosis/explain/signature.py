@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+
+from ncclrun.diagnosis.explain.steps import Step
 
 
 class Weight(IntEnum):
@@ -21,18 +21,6 @@ class Weight(IntEnum):
     COMPONENT = 3
     """What failed, not why."""
     CAUSE = 4
-
-
-_UNKNOWN = {
-    "address": "ADDRESS",
-    "host": "HOST",
-    "interface": "INTERFACE",
-    "name": "NAME",
-    "path": "PATH",
-    "port": "PORT",
-    "value": "VALUE",
-}
-"""What stands in a cure for what the line does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +38,7 @@ class Signature:
     sample: str
     """Such a line, or lines."""
     cause: str
-    cure: str = ""
+    cure: tuple[Step, ...] = ()
     check: str = ""
     """What else looks before a start, and what it says."""
     doctor: tuple[str, ...] = ()
@@ -81,8 +69,3 @@ class Signature:
             return {}
         found = self.regex.search(line)
         return None if found is None else {name: value for name, value in found.groupdict().items() if value}
-
-
-def filled(text: str, known: Mapping[str, str]) -> str:
-    """A text with what is known put in, and a word in capitals for what is not."""
-    return text.format_map(defaultdict(lambda: "…", {**_UNKNOWN, **known}))

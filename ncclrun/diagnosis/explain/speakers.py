@@ -17,6 +17,9 @@ _PREFIXES = tuple(
         r"(?P<host>[\w.…-]+) +(?P<rank>\d+|-) \| ",  # ncclrun
         r"(?P<host>[\w.-]+) +\| ",  # docker compose
         r"\[rank(?P<rank>\d+)\]: ?",  # torch
+        r"\((?:[A-Za-z][\w.:]* pid=\d+|raylet)(?:, ip=(?P<host>[\w.:-]+))?\) ",  # Ray, vLLM
+        r"(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[\w./]+:\d+\] ",  # vLLM
+        r"\[pod/[^\]]+\] ",  # kubectl logs --prefix
         r"\[[a-z]+\d+(?:\|\d+)?\]: ?",  # torchrun --tee: the local rank
         r"\[\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>: ?",  # mpirun
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] ",  # NCCL

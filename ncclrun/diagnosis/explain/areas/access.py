@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import here
 
 SIGNATURES = (
     Signature(
@@ -18,19 +19,35 @@ SIGNATURES = (
         sample="ada@gpu3: Permission denied (publickey,password).",
         cause="No key of this user is installed there, the host's key is not known, or sshd drops connections "
         "because too many come at once (MaxStartups).",
-        cure="ncclrun trust CLUSTER   (host keys), ncclrun keys CLUSTER --ask-pass   (your key on all hosts)",
+        cure=(
+            here("ncclrun ping {cluster}", note="what is missing on each host"),
+            here("ncclrun trust {cluster}", note="the hosts' keys, compared and accepted"),
+            here("ncclrun keys {cluster} --ask-pass", note="your key on all hosts"),
+        ),
         check="`ncclrun ping` logs in everywhere first and names what is missing",
     ),
     Signature(
         id="ssh-conn",
         title="A host does not answer SSH",
         weight=Weight.CAUSE,
-        words=("ssh: connect to host", "ssh: Could not resolve hostname"),
+        words=(
+            "ssh: connect to host",
+            "ssh: Could not resolve hostname",
+            "was not reachable via ssh",
+            "SSH was not successful",
+        ),
         pattern=r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<value>.+)|"
-        r"ssh: Could not resolve hostname (?P<name>[^\s:]+)",
+        r"ssh: Could not resolve hostname (?P<name>[^\s:]+)|host=(?P<peer>\S+) was not reachable via ssh|"
+        r"SSH was not successful",
         sample="ssh: connect to host gpu2 port 22: Connection refused",
         cause="It is off, has another name or address, or its sshd listens on another port.",
-        cure="ncclrun ping CLUSTER   (says of each host whether the name, the way, the port or the login fails)",
+        cure=(
+            here(
+                "ncclrun ping {cluster}",
+                note="says of each host whether the name, the way, the port or the login fails",
+            ),
+        ),
         check="`ncclrun ping` calls every host",
+        over=("process-ended",),
     ),
 )

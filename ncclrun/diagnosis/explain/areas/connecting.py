@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, here, say, there
 
 _TO = r"(?:[Cc]onnect to (?P<address>[^\s<>]+)(?:<(?P<port>\d+)>)?|Call to connect|connect returned|returned)"
-_PROVE = "ncclrun ping CLUSTER   (who reaches whom by TCP on ports of the kind that NCCL uses, and what to open)"
+_PROVE = here(
+    "ncclrun ping {cluster}", note="who reaches whom by TCP on ports of the kind that NCCL uses, and what to open"
+)
+_ROUTE = there("ip route get {address}", note="by which interface, and from which address, it goes there")
 _CHECK = "the nodes try each other on such ports before a launch, and a firewall that lets only SSH through is named"
 
 SIGNATURES = (
@@ -19,8 +23,7 @@ SIGNATURES = (
         "returned 113(No route to host) errno 115(Operation now in progress)",
         cause="{address} answers with a rejection: a host firewall that lets ping and SSH through and no other port "
         "(firewalld's default looks just like this), or the packet leaves by the wrong interface.",
-        cure=f"{_PROVE}; on the peer, for firewalld:  sudo firewall-cmd --permanent --zone=trusted "
-        f"--add-source=SUBNET && sudo firewall-cmd --reload",
+        cure=(_ROUTE, _PROVE),
         check=_CHECK,
         network=True,
         early=True,
@@ -35,7 +38,7 @@ SIGNATURES = (
         sample="gpu2:61:88 [1] NCCL WARN Connect to 10.20.0.9<40000> failed : Connection timed out",
         cause="Nothing comes back from {address}: a security group or firewall that drops, the wrong interface or "
         "subnet, a VPN, or a container's address translation.",
-        cure=_PROVE,
+        cure=(_ROUTE, _PROVE),
         check=_CHECK,
         over=("conn-failed", "timeout-generic"),
         network=True,
@@ -53,7 +56,7 @@ SIGNATURES = (
         "refused, retrying (11/34) after sleep for 1100 msec",
         cause="Nobody listens at {address}: it belongs to another machine or to this one itself (an address that "
         "several hosts have: docker0, a decoy card), or the peer has died.",
-        cure=f'compare what each host announces ("Bootstrap: Using"), or have it proven:  {_PROVE}',
+        cure=(there("ip route get {address}", note="`local` in it: the address is this host's own"), _PROVE),
         check=_CHECK,
         network=True,
         early=True,
@@ -68,7 +71,10 @@ SIGNATURES = (
         "gpu2:9:9 [0] NCCL WARN Connect to 10.20.0.77<41001> failed : Connection timed out",
         cause="A file of an earlier run holds addresses of processes that are long gone; the log then names an "
         "address that belongs to no node.",
-        cure="rm {path}   before each start, or use init_method='env://'",
+        cure=(
+            there("rm {path}", note="before each start"),
+            say("Or init_method='env://' in the script: it needs no file."),
+        ),
         over=("conn-refused-retry", "conn-failed"),
         circumstance=True,
     ),
@@ -82,7 +88,7 @@ SIGNATURES = (
         sample="gpu1:61:88 [0] NCCL WARN socketPollConnect: Connect to 10.20.0.2<4567> returned 111(Connection "
         "refused) errno 115(Operation now in progress)",
         cause="NCCL gave up to reach {address}; the line's own end says how it failed.",
-        cure=_PROVE,
+        cure=(_ROUTE, _PROVE),
         check=_CHECK,
         network=True,
     ),
@@ -91,11 +97,11 @@ SIGNATURES = (
         title="The peer's address is of a network that this host has no way to",
         weight=Weight.CAUSE,
         words=("Network is unreachable",),
-        pattern=r"(?<!error )(?<!101 )Network is unreachable",
+        pattern=r"(?:[Cc]onnect to (?P<address>[^\s<>]+)<\d+>.{0,40})?(?<!error )(?<!101 )Network is unreachable",
         sample="gpu1:61:88 [0] NCCL WARN Connect to fd00:7::12<41234> failed : Network is unreachable",
         cause="No route leads to that address or address family from here: an IPv6 address on one side only, a "
         "link-local address, a subnet that is not routed.",
-        cure=f"ip route get {{address}}   (on {{host}}); {_PROVE}",
+        cure=(_ROUTE, _PROVE),
         check=_CHECK,
         network=True,
     ),
@@ -104,11 +110,12 @@ SIGNATURES = (
         title="The peer can't be reached (the words are misleading)",
         weight=Weight.COMPONENT,
         words=("Software caused connection abort",),
+        pattern=r"(?:[Cc]onnect to (?P<address>[^\s<>]+)<\d+>.{0,20})?Software caused connection abort",
         sample="gpu1:12:70 [0] NCCL WARN socketStartConnect: Connect to 10.20.0.2<45763> failed : Software caused "
         "connection abort",
         cause="NCCL 2.16 to 2.19 lose the real error here. It is a firewall, an address translation or the wrong "
         "interface, and no abort by a program.",
-        cure=_PROVE,
+        cure=(_ROUTE, _PROVE),
         check=_CHECK,
         over=("conn-failed",),
         network=True,
@@ -118,10 +125,11 @@ SIGNATURES = (
         title="NCCL gave up to connect",
         weight=Weight.COMPONENT,
         words=("exceeded error retry count", "exceeded retries"),
+        pattern=r"(?:connect to (?P<address>[^\s<>]+)<\d+>.{0,60})?exceeded (?:error retry count|retries)",
         sample="gpu1:61:88 [0] NCCL WARN ncclOsSocketPollConnect: connect to gpu2<5123> returned Connection refused, "
         "exceeded error retry count after 35 attempts",
         cause="It tried for about a minute. The line says which address and what came back.",
-        cure=_PROVE,
+        cure=(_ROUTE, _PROVE),
         check=_CHECK,
         over=("conn-failed",),
         network=True,
@@ -135,8 +143,10 @@ SIGNATURES = (
         sample="gpu1:125:300 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
         cause="InfiniBand is broken or switched off (NCCL_IB_DISABLE, NCCL_NET) on some hosts only; more rarely "
         "another job's connection came in.",
-        cure="ncclrun nccl show CLUSTER   (where settings differ), then repair InfiniBand there, or "
-        "NCCL_IB_DISABLE=1 on all nodes",
+        cure=(
+            here("ncclrun nccl show {cluster}", note="where settings differ"),
+            again("--env NCCL_IB_DISABLE=1", "all by sockets, until InfiniBand works on all of them"),
+        ),
         check="`ncclrun ping` shows which nodes have working RDMA; mixed ones are refused",
         network=True,
         doctor=("rdma_down",),
@@ -148,8 +158,10 @@ SIGNATURES = (
         sample="gpu1:1:1 [0] NCCL INFO Using network IB\ngpu2:1:1 [0] NCCL INFO Using network Socket\n"
         "gpu1:1:1 [0] NCCL WARN Call to connect timeout : Connection refused",
         cause="{hosts}: the two kinds can't talk to each other.",
-        cure="ncclrun nccl show CLUSTER   (where settings differ), then repair InfiniBand there, or "
-        "NCCL_IB_DISABLE=1 on all nodes",
+        cure=(
+            here("ncclrun nccl show {cluster}", note="where settings differ"),
+            again("--env NCCL_IB_DISABLE=1", "all by sockets, until InfiniBand works on all of them"),
+        ),
         check="`ncclrun ping` shows which nodes have working RDMA; mixed ones are refused",
         over=("conn-noroute",),
         circumstance=True,
@@ -171,7 +183,7 @@ SIGNATURES = (
         "commId 0x9 - Init START",
         cause="Some rank never came, or can't be reached: a firewall, the wrong interface, InfiniBand on some hosts "
         "only, or a rank that died before.",
-        cure=f'see which ranks never said "Init START", then  {_PROVE}',
+        cure=(_PROVE, again("--stall 5m", "shows where each rank waits")),
         check=_CHECK,
     ),
 )

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, say, there
 
-_FIRST = "look at the rank that ended first; its own log has the cause"
-_SEE = "run once more with  --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
+_FIRST = (say("Look at the end of the log of the rank that ended first: it has the cause."),)
+_SEE = (again("--env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET", "NCCL then says what failed"),)
 
 SIGNATURES = (
     Signature(
         id="closed-remote",
         title="A peer went away",
         weight=Weight.CONSEQUENCE,
-        words=("Connection closed by remote peer", "recv from ", "Connection closed by peer ["),
-        pattern=r"Connection closed by remote peer(?: (?P<host>[^\s<]+))?|gloo\S* Connection closed by peer \[|"
-        r"recv from (?P<address>\S+) failed : (?:Connection reset|Broken pipe)",
+        words=(
+            "Connection closed by remote peer",
+            "recv from ",
+            "Connection closed by peer [",
+            "Connection reset by peer",
+            "ConnectionResetError",
+            "BrokenPipeError",
+            "Broken pipe",
+            "Socket closed",
+        ),
+        pattern=r"Connection closed by remote peer(?: (?P<peer>[^\s<]+))?|gloo\S* Connection closed by peer \[|"
+        r"recv from (?P<address>\S+) failed : (?:Connection reset|Broken pipe)|Call to (?:recv|send|write|"
+        r"read)\w* failed ?: (?:Connection reset|Broken pipe)|(?:Error: |errno 104\W+|pair\.cc:\d+\] (?:read|"
+        r"write)\w* \[[^\]]*\]:\d+: )(?:\[Errno \d+\] )?(?:Connection reset by peer|Broken pipe|Socket closed)",
         sample="gpu1:9:40 [0] NCCL WARN socketProgress: Connection closed by remote peer gpu2.lab<32926>",
         cause="The other process ended first (its own error, a full memory, a signal): the network did what it should.",
-        cure="read the log of {host}, the peer that is named here: the first error there is the cause",
+        cure=(say("Look at the end of the log of {peer}: the first error there is the cause."),),
         over=("remote-error", "store-lost", "taking-down", "child-failed"),
         network=True,
     ),
@@ -36,13 +48,13 @@ SIGNATURES = (
         id="store-lost",
         title="The store of node 0 went away",
         weight=Weight.CONSEQUENCE,
-        words=("failed on SocketImpl", "Failed to recv, got 0 bytes"),
+        words=("failed on SocketImpl", "Failed to recv, got 0 bytes", "failed to recv, got 0 bytes"),
         pattern=r"(?:recvValue|sendBytes|recvVector\w*|recvValueWithTimeout) failed on SocketImpl.*(?:Broken pipe|"
-        r"got 0 bytes|Connection reset)|Failed to recv, got 0 bytes",
+        r"got 0 bytes|Connection reset)|[Ff]ailed to recv, got 0 bytes",
         sample="[W1130 12:00:00.1 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=3, addr=[::1]:41000, "
         "remote=[::1]:29500): Broken pipe",
         cause="The launcher of node 0, which holds the store, ended before this one.",
-        cure="read node 0's log",
+        cure=(say("Look at the end of node 0's log: the first error there is the cause."),),
         network=True,
     ),
     Signature(
@@ -65,7 +77,7 @@ SIGNATURES = (
         "local_rank: 0 (pid: 4712) of binary: /opt/env/bin/python",
         cause="The worker's own stderr has the reason. Exit codes: 1 and 2 an exception in Python, -6 an abort, -7 "
         "mostly /dev/shm, -9 killed, -11 a crash, -15 stopped by its launcher.",
-        cure="read the stderr of the rank that torchrun names under Root Cause",
+        cure=(say("Read the stderr of the rank that torchrun names under Root Cause."),),
     ),
     Signature(
         id="unhandled-system",
@@ -101,7 +113,12 @@ SIGNATURES = (
         id="invalid-usage",
         title="NCCL: it was called, or set up, in a way that can't be",
         weight=Weight.CONSEQUENCE,
-        words=("ncclInvalidUsage", "invalid usage (run with NCCL_DEBUG=WARN"),
+        words=(
+            "ncclInvalidUsage",
+            "ncclInvalidArgument",
+            "invalid usage (run with NCCL_DEBUG=WARN",
+            "invalid argument (run with NCCL_DEBUG=WARN",
+        ),
         sample="ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
         cause="Two ranks on one GPU, different versions, or (from 2.26) no interface that the settings allow.",
         cure=_SEE,
@@ -128,7 +145,7 @@ SIGNATURES = (
         sample="RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
         "key-value store by key '0', but store->get('0') got error: Connection reset by peer",
         cause="Rank 0 died, or NCCL failed there (often: no interface found); or the ranks call different collectives.",
-        cure="read rank 0's log",
+        cure=(say("Look at the end of rank 0's log: the first error there is the cause."),),
         over=("store-lost", "init-timeout-store", "conn-failed"),
         network=True,
     ),
@@ -144,8 +161,10 @@ SIGNATURES = (
         "milliseconds before timing out.",
         cause="Some rank did not come to collective {seq} ({op}): it crashed, waits for data, or does something "
         "else. One of the first handful points to the network, a late one to the program.",
-        cure="the rank with the lowest SeqNum, or without this line, is the one to look at;  ncclrun launch --stall "
-        "5m  shows where each one waits",
+        cure=(
+            say("Look at the rank with the lowest SeqNum, or without such a line: it is the one that did not come."),
+            again("--stall 5m", "shows where each rank waits"),
+        ),
         network=True,
     ),
     Signature(
@@ -156,7 +175,10 @@ SIGNATURES = (
         sample="[F1130 12:00:00.1 ProcessGroupNCCL.cpp:1169] [PG 0 Rank 1] ProcessGroupNCCL's watchdog got stuck for "
         "600 seconds without making progress in monitoring enqueued collectives.",
         cause="A dead GPU, a lock that is never given back, or the end of a communicator that is stuck.",
-        cure="sudo dmesg -T | grep -i xid   on {host};  ncclrun launch --stall 5m  shows where each rank waits",
+        cure=(
+            there("sudo dmesg -T | grep -i xid", note="whether the GPU is in order"),
+            again("--stall 5m", "shows where each rank waits"),
+        ),
         network=True,
     ),
     Signature(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, here, say, there
 
-_SET = (
-    "GLOO_SOCKET_IFNAME=NAME   for each node (launch.env of the node; ncclrun sets it by itself), or put the real "
-    "address beside the host's name in /etc/hosts"
+_SET = here(
+    "ncclrun launch {cluster} {script}", note="sets GLOO_SOCKET_IFNAME of each node to the interface that is proven"
 )
 _CHECK = (
     "`ncclrun launch` sets GLOO_SOCKET_IFNAME on each node to the interface that was proven; `resolve` shows "
@@ -27,7 +27,12 @@ SIGNATURES = (
         "refused, remote=[127.0.0.1]:38123",
         cause="This host's own name is in neither DNS nor /etc/hosts, so Gloo tells its peers 127.0.0.1, where they "
         "find themselves.",
-        cure=_SET,
+        cure=(
+            there(
+                'getent hosts "$(hostname)"', note="what Gloo announces: it is to be the address that the others reach"
+            ),
+            _SET,
+        ),
         check=_CHECK,
         over=("gloo-mesh",),
         circumstance=True,
@@ -38,13 +43,18 @@ SIGNATURES = (
         title="Gloo announced an address that leads its peers to themselves",
         weight=Weight.CAUSE,
         words=("loo connectFullMesh failed", "remote=[127.0.", "connect [127.0."),
-        pattern=r"[Gg]loo connectFullMesh failed|onnect.{0,40}remote=\[127\.0\.[01]\.1\]|"
+        pattern=r"[Gg]loo connectFullMesh failed.*\[127\.0\.[01]\.1\]|onnect.{0,40}remote=\[127\.0\.[01]\.1\]|"
         r"gloo\S* connect \[127\.0\.[01]\.1\]",
         sample="RuntimeError: Gloo connectFullMesh failed with [/build/gloo/transport/tcp/pair.cc:152] timed out "
         "connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:38123 (rank=3, size=8)",
         cause="The host's own name resolves to 127.0.0.1 or 127.0.1.1 (Debian and Ubuntu write such a line to "
         "/etc/hosts), and Gloo listens where its name resolves to; or GLOO_SOCKET_IFNAME names lo there.",
-        cure=_SET,
+        cure=(
+            there(
+                'getent hosts "$(hostname)"', note="what Gloo announces: it is to be the address that the others reach"
+            ),
+            _SET,
+        ),
         check=_CHECK,
         network=True,
         doctor=("name_loopback",),
@@ -59,8 +69,49 @@ SIGNATURES = (
         "address for: eth7",
         cause="{host} has no interface {interface} with an address. The name may be right on other hosts; Gloo knows "
         "no ^ and no lists.",
-        cure=_SET,
+        cure=(there("ip -brief address", note="the interfaces that there are"), _SET),
         check=_CHECK,
         doctor=("no_such_interface",),
+    ),
+    Signature(
+        id="gloo-connect",
+        title="Gloo can't connect the ranks to each other",
+        weight=Weight.COMPONENT,
+        words=("loo connectFullMesh failed", "Connect timeout [", "connect timeout [", "connect timed out ["),
+        pattern=r"[Gg]loo connectFullMesh failed(?:.*remote=\[(?!127\.)(?P<address>[^\]]+)\])?|"
+        r"[Cc]onnect time(?:out|d out) \[(?P<peer>[^\]]+)\]",
+        sample="RuntimeError: Gloo connectFullMesh failed with [/build/gloo/transport/tcp/pair.cc:144] no error",
+        cause="The address that a peer announced (what its own name resolves to) leads nowhere from here, the "
+        "peer has ended, or a firewall keeps the port closed.",
+        cure=(
+            there("ip route get {address}", "ip route get {peer}", note="by which interface it goes there"),
+            here("ncclrun ping {cluster}", note="who reaches whom, and what to open"),
+            _SET,
+        ),
+        check=_CHECK,
+        network=True,
+        doctor=("name_foreign", "firewall"),
+    ),
+    Signature(
+        id="gloo-timeout",
+        title="Gloo waited in vain for another rank",
+        weight=Weight.COMPONENT,
+        words=(
+            "for recv operation to complete",
+            "for send operation to complete",
+            "Application timeout caused pair closure",
+            "Read timeout [",
+        ),
+        pattern=r"Timed out waiting (?P<value>\d+)ms for (?:recv|send) operation to complete|"
+        r"Application timeout caused pair closure|gloo\S* Read timeout \[",
+        sample="RuntimeError: [/build/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for "
+        "recv operation to complete",
+        cause="Some rank did not come to the collective: it died, hangs, or is slower than the time-out (a long "
+        "evaluation or download on one rank alone).",
+        cure=(
+            say("Look at the rank whose last line is the oldest: the others wait for it."),
+            again("--stall 5m", "shows where each rank waits"),
+        ),
+        network=True,
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, here, say, there
 
-_GIDS = "show_gids   (on both hosts), and ib_write_bw between the same two devices"
+_GIDS = there("show_gids", note="on both ends: the GIDs of RoCE v2 with an address of a network that both are in")
 
 SIGNATURES = (
     Signature(
@@ -18,9 +19,14 @@ SIGNATURES = (
         "allocate memory",
         cause="`ulimit -l` of the processes as sshd, systemd or docker starts them is small; what limits.conf says "
         "counts only for new logins.",
-        cure="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n' | sudo tee "
-        "/etc/security/limits.d/memlock.conf   on {host}, then log in anew; containers: docker run --ulimit "
-        "memlock=-1",
+        cure=(
+            there(
+                "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n' | sudo tee "
+                "/etc/security/limits.d/memlock.conf",
+                note="then log in anew",
+            ),
+            say("A container: docker run --ulimit memlock=-1"),
+        ),
         doctor=("memlock",),
     ),
     Signature(
@@ -30,10 +36,13 @@ SIGNATURES = (
         words=("Call to ibv_reg",),
         pattern=r"Call to ibv_reg\S* failed.{0,30}Bad address",
         sample="gpu3:9:40 [2] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr failed with error Bad address",
-        cause="The kernel refused to register memory of the GPU for RDMA: mostly nvidia-peermem is not loaded, or was "
+        cause="The kernel refused to register memory of the GPU for RDMA: mostly nvidia-peermem is not loaded, "
+        "or was "
         "built for another driver.",
-        cure="lsmod | grep -i peermem; sudo modprobe nvidia-peermem   on {host}; or without it: "
-        "--env NCCL_NET_GDR_LEVEL=LOC",
+        cure=(
+            there("sudo modprobe nvidia-peermem && lsmod | grep peermem"),
+            again("--env NCCL_NET_GDR_LEVEL=LOC", "without it"),
+        ),
         doctor=("gdr_module",),
     ),
     Signature(
@@ -45,7 +54,13 @@ SIGNATURES = (
         sample="gpu3:9:40 [2] NCCL WARN Call to ibv_modify_qp failed with error Invalid argument",
         cause="The index of the GID is wrong on this host, mostly because NCCL_IB_GID_INDEX forces one that is right "
         "elsewhere.",
-        cure=f"unset NCCL_IB_GID_INDEX   (NCCL 2.21 and later choose it themselves); before that:  {_GIDS}",
+        cure=(
+            here(
+                "ncclrun nccl show {cluster}",
+                note="who sets NCCL_IB_GID_INDEX: take it out, NCCL 2.21 and later choose it themselves",
+            ),
+            _GIDS,
+        ),
     ),
     Signature(
         id="ib-modqp-unreach",
@@ -57,7 +72,11 @@ SIGNATURES = (
         sample="gpu3:9:40 [2] NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
         cause="They lie in different subnets (rails) that are not routed, a GID has no IP address, or a wrong device "
         "is in the list.",
-        cure=f"NCCL_CROSS_NIC=0 and devices of the same rail in NCCL_IB_HCA, or route the RoCE subnets; see  {_GIDS}",
+        cure=(
+            _GIDS,
+            again("--env NCCL_CROSS_NIC=0", "devices of one rail only"),
+            here("ncclrun ping {cluster} --bandwidth", note="which ports join which nodes"),
+        ),
         over=("conn-unreach", "conn-noroute"),
         network=True,
         doctor=("rdma_down",),
@@ -72,8 +91,11 @@ SIGNATURES = (
         "len 0, vendor err 129",
         cause="Right after the start: a GID index that this fabric does not carry, RoCE that is not routed, a filter "
         "in a switch. Later: a link that flaps, or a time-out too short for the size.",
-        cure=f"right after the start (NCCL before 2.21): NCCL_IB_GID_INDEX as  {_GIDS}  shows it; later: check the "
-        f"links, and NCCL_IB_TIMEOUT=22",
+        cure=(
+            _GIDS,
+            say("Right after the start, with an NCCL before 2.21: NCCL_IB_GID_INDEX as it is shown there."),
+            again("--env NCCL_IB_TIMEOUT=22", "where it comes in the middle of a run"),
+        ),
         network=True,
         doctor=("rdma_down",),
     ),
@@ -88,8 +110,10 @@ SIGNATURES = (
         "status=IBV_WC_LOC_PROT_ERR(4) opcode=129",
         cause="{code}: 4 (LOC_PROT) points to PCI ACS or GPUDirect, 10 and 11 to the remote side, 5 (WR_FLUSH) only "
         "follows another error.",
-        cure="look at the first such line of all ranks; try once with  --env NCCL_NET_GDR_LEVEL=LOC  to leave "
-        "GPUDirect out",
+        cure=(
+            say("Look at the first such line of all ranks."),
+            again("--env NCCL_NET_GDR_LEVEL=LOC", "without GPUDirect"),
+        ),
         network=True,
     ),
     Signature(
@@ -101,7 +125,12 @@ SIGNATURES = (
         "status=IBV_WC_LOC_LEN_ERR(1) opcode=0",
         cause="A port sends larger packets than the other takes; NCCL 2.20 and later do not take the smaller of the "
         "two.",
-        cure="ibv_devinfo | grep active_mtu   on every host, and the same MTU on all ports and switches",
+        cure=(
+            there(
+                "ibv_devinfo | grep active_mtu", note="on every host: it is to be the same on all ports and switches"
+            ),
+            here("ncclrun ping {cluster}"),
+        ),
         check="`ncclrun ping` measures what fits through between all nodes",
         network=True,
         doctor=("mtu_differs",),
@@ -111,12 +140,15 @@ SIGNATURES = (
         title="InfiniBand and RoCE ports are mixed",
         weight=Weight.CAUSE,
         words=("incompatible devices", "is incompatible with the local"),
-        pattern=r"Attempted to (?:connect|merge) incompatible devices|Remote \w+ device is incompatible with the local",
+        pattern=r"Attempted to (?:connect|merge) incompatible devices|"
+        r"Remote \w+ device is incompatible with the local",
         sample="gpu3:9:40 [2] NCCL WARN NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and "
         "[1]mlx5_1:1/RoCE. Try selecting NICs of only one link type using NCCL_IB_HCA",
         cause="A host has devices of both kinds, and they were paired.",
-        cure="NCCL_IB_HCA   with the devices of one kind, on each node:  cat "
-        "/sys/class/infiniband/*/ports/*/link_layer",
+        cure=(
+            there("grep . /sys/class/infiniband/*/ports/*/link_layer", note="which are of which kind"),
+            say("Write those of one kind into NCCL_IB_HCA of each node (nccl.env of the cluster file)."),
+        ),
         network=True,
     ),
     Signature(
@@ -148,7 +180,7 @@ SIGNATURES = (
         sample="gpu3:9:41 [2] NCCL WARN NET/IB : mlx5_0:1 async fatal event: port error",
         cause="The link went down or its addresses changed: a cable, a transceiver, a switch, or somebody who "
         "configured it.",
-        cure="ibstat; sudo dmesg | grep -i mlx5   on {host}",
+        cure=(there("ibstat"), there("sudo dmesg -T | grep -i mlx5")),
         network=True,
     ),
     Signature(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, here, say, there
 
 _CHOOSE = (
-    "ncclrun resolve CLUSTER   (says which interface joins the nodes; by hand: NCCL_SOCKET_IFNAME==NAME on each node)"
+    here("ncclrun resolve {cluster}", note="which interface joins the nodes, and the variables that say so"),
+    here("ncclrun launch {cluster} {script}", note="takes that one by itself"),
 )
 _CHECK = "`ncclrun ping` and `launch` ask NCCL itself on every node which interface it would take"
 _FOLLOWS = ("conn-noroute", "conn-timeout", "conn-unreach", "if-docker-net", "gloo-mesh")
@@ -25,8 +27,13 @@ SIGNATURES = (
         "quotes, a carriage return, a star or a comment in it (NCCL takes all of that for the name); or the "
         "container has no network. "
         "Old versions call this an internal error, new ones invalid usage.",
-        cure="ncclrun nccl show CLUSTER   (what counts on {host} and from where), then leave the variable out or "
-        "give each node its own name",
+        cure=(
+            there("ip -brief address", note="the interfaces that there are"),
+            here(
+                "ncclrun nccl show {cluster}",
+                note="what is set there, and where: take it out, or give each node its own name",
+            ),
+        ),
         check=_CHECK,
         over=("uniqueid", "if-net-none", "net-not-found", "if-family-garbage"),
         network=True,
@@ -40,7 +47,13 @@ SIGNATURES = (
         pattern=r"NET/\w+ : no interface found|NET/IB : No IP interface found",
         sample="gpu4:811:840 [0] NCCL WARN NET/Socket : no interface found",
         cause="As with the bootstrap: NCCL_SOCKET_IFNAME or NCCL_SOCKET_FAMILY leave no interface over on this host.",
-        cure="ncclrun nccl show CLUSTER   (what counts on {host} and from where)",
+        cure=(
+            there("ip -brief address", note="the interfaces that there are"),
+            here(
+                "ncclrun nccl show {cluster}",
+                note="what is set there, and where: take it out, or give each node its own name",
+            ),
+        ),
         check=_CHECK,
         over=("net-not-found",),
         network=True,
@@ -55,7 +68,7 @@ SIGNATURES = (
         "gpu2:77:77 [0] NCCL WARN Bootstrap : no socket interface found",
         cause="NCCL takes everything behind the equals sign for the name, comments, quotes, blanks and stars too: "
         "{value}",
-        cure="ncclrun nccl lint --fix FILE   (the conf file on {host}), or correct it where it is exported",
+        cure=(here("ncclrun nccl lint {cluster}", note="the file and line, and the line as it should be"),),
         check="`ncclrun nccl lint CLUSTER` shows the line and what NCCL makes of it",
         over=("if-none", "if-net-none", "uniqueid", "net-not-found"),
         circumstance=True,
@@ -103,8 +116,10 @@ SIGNATURES = (
         "runs in a container without the "
         "host's network, or took the bridge for "
         "its interface. Publishing one port does not help, for NCCL opens several of its own choice.",
-        cure="docker run --network host …   on every host (else an overlay or macvlan network); on the hosts "
-        "themselves:  ncclrun resolve CLUSTER",
+        cure=(
+            *_CHOOSE,
+            say("In a container: docker run --network host on every host (else an overlay or macvlan network)."),
+        ),
         check=_CHECK,
         over=("conn-noroute", "conn-timeout", "conn-unreach", "commid-subnet"),
         network=True,
@@ -124,7 +139,7 @@ SIGNATURES = (
         cause="A veth of a container, a tunnel or a card without an address counts as an interface for NCCL as soon "
         "as it has its automatic fe80:: address; "
         "what goes that way reaches nobody.",
-        cure=f"{_CHOOSE}, or NCCL_SOCKET_FAMILY=AF_INET",
+        cure=(*_CHOOSE, again("--env NCCL_SOCKET_FAMILY=AF_INET", "IPv4 alone")),
         check=_CHECK,
         over=_FOLLOWS,
         circumstance=True,
@@ -169,7 +184,10 @@ SIGNATURES = (
         cause="It was set in a shell, and NCCL says of none of the processes that it has it: lost on the way through "
         "ssh, sudo, docker or mpirun, or set in Python after "
         "NCCL's first use.",
-        cure="write it where it reaches the workers: nccl.env in the cluster file, or --env NCCL_SOCKET_IFNAME=…",
+        cure=(
+            again("--env NCCL_SOCKET_IFNAME={value}"),
+            here("ncclrun nccl show {cluster}", note="what the workers of each node would have"),
+        ),
         check="`ncclrun nccl show` tells what the workers of each node would have",
         over=("conn-timeout", "conn-failed", "conn-refused-retry", "conn-abort"),
         circumstance=True,
@@ -184,8 +202,13 @@ SIGNATURES = (
         cause="On some host NCCL_SOCKET_IFNAME matches no interface and this version goes on with an empty address; "
         "or the nodes have different versions of "
         "NCCL, which exchange addresses in different forms.",
-        cure="ncclrun ping CLUSTER   (NCCL's version and interface on every node); leave NCCL_SOCKET_IFNAME out, or "
-        "give each node its own",
+        cure=(
+            here("ncclrun ping {cluster}", note="NCCL's version and interface on every node"),
+            here(
+                "ncclrun nccl show {cluster}",
+                note="who sets NCCL_SOCKET_IFNAME: take it out, or give each node its own name",
+            ),
+        ),
         check=f"{_CHECK}; versions that differ are told",
         network=True,
     ),
@@ -199,7 +222,10 @@ SIGNATURES = (
         "supported by protocol",
         cause="Old versions of NCCL say so when they found no interface with an IP address: a container without a "
         "network, or a host that has only the other IP version.",
-        cure="docker run --network host …   (a container), else give the interface an address:  ip -brief address",
+        cure=(
+            there("ip -brief address", note="an interface with an address is to be there"),
+            say("A container: docker run --network host"),
+        ),
         check="`ncclrun ping` shows the addresses of each node, and which it would use",
         network=True,
     ),
@@ -211,7 +237,7 @@ SIGNATURES = (
         sample="gpu7:1791:1791 [0] bootstrap.cc:39 NCCL WARN NET/Socket : No usable listening interface found",
         cause="Where NCCL_COMM_ID is set NCCL wants an interface in that address's subnet; behind a router or in a "
         "container there is none.",
-        cure="unset NCCL_COMM_ID   on every node (torch does not need it)",
+        cure=(here("ncclrun nccl show {cluster}", note="who sets NCCL_COMM_ID: take it out, torch does not need it"),),
         check="`ncclrun launch` warns of NCCL_COMM_ID where it leads NCCL elsewhere",
     ),
     Signature(
@@ -221,7 +247,7 @@ SIGNATURES = (
         words=("Invalid NCCL_COMM_ID", "error encountered when getting address info"),
         sample="gpu1:20:20 [0] NCCL WARN Net : error encountered when getting address info : Name or service not known",
         cause="NCCL_COMM_ID holds a host name that can't be resolved here, or is not in the form address:port.",
-        cure="unset NCCL_COMM_ID   on every node (torch does not need it), or write it as ADDRESS:PORT",
+        cure=(here("ncclrun nccl show {cluster}", note="who sets NCCL_COMM_ID: take it out, torch does not need it"),),
         check="`ncclrun nccl lint` judges its form",
         doctor=("nccl_setting",),
     ),
@@ -232,7 +258,7 @@ SIGNATURES = (
         sample="gpu1:20:20 [0] NCCL INFO NCCL_COMM_ID set by environment to 10.2.0.9:1778\n"
         "gpu1:20:20 [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>",
         cause="NCCL 2.29.2 to 2.29.7 choose exactly an interface that is not in the subnet of NCCL_COMM_ID, so lo.",
-        cure="unset NCCL_COMM_ID   on every node, or install NCCL 2.30.3 or later",
+        cure=(here("ncclrun nccl show {cluster}", note="who sets NCCL_COMM_ID: take it out, torch does not need it"),),
         check=_CHECK,
         over=("if-lo",),
         circumstance=True,
@@ -244,8 +270,10 @@ SIGNATURES = (
         sample="(no line of a log tells this one)",
         cause="NCCL listens on the right card, but the kernel sends by whichever of the two its routes name first: "
         "half of the traffic takes the other card, or none arrives.",
-        cure="different subnets, route metrics, or policy routing by source address; then  ncclrun ping CLUSTER "
-        "--bandwidth",
+        cure=(
+            here("ncclrun ping {cluster} --bandwidth"),
+            say("Put them into different subnets, or set route metrics or policy routing by source address."),
+        ),
         check="`ncclrun resolve` proves each address from its own source, and warns of two cards in one subnet",
         doctor=("two_nics",),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, here, say, there
 
 _CHECK = "`ncclrun ping` and `launch` ask the training's Python on each node for torch and NCCL"
 
@@ -17,8 +18,13 @@ SIGNATURES = (
         cause="NCCL is not installed on {host}, or not on the loader's path in a session that reads no .bashrc. "
         "Paddle asks for the name without a version, which only "
         "development packages have.",
-        cure="pip install nvidia-nccl-cu12   in that environment; for Paddle besides a link  libnccl.so -> "
-        "libnccl.so.2  in a directory on LD_LIBRARY_PATH, set in launch.env",
+        cure=(
+            there("pip install nvidia-nccl-cu12", note="in the environment that runs the training"),
+            here(
+                "ncclrun doctor {cluster}",
+                note="the ways for that host's CUDA and distribution; for Paddle the link that it needs",
+            ),
+        ),
         check=_CHECK,
         doctor=("nccl_missing", "paddle_no_nccl"),
     ),
@@ -32,8 +38,13 @@ SIGNATURES = (
         "ncclCommRegister",
         cause="LD_LIBRARY_PATH, a system package, or a second nvidia-nccl package (cu11 beside cu12), or a library "
         "that was imported first brings one without {name}.",
-        cure="pip list | grep nvidia-nccl; ldconfig -p | grep nccl; echo $LD_LIBRARY_PATH   on {host}; remove the "
-        "older, or unset LD_LIBRARY_PATH",
+        cure=(
+            there(
+                "pip list | grep nvidia-nccl; ldconfig -p | grep nccl; echo $LD_LIBRARY_PATH",
+                note="which there are: remove the older",
+            ),
+            again("--env LD_LIBRARY_PATH=", "torch's own before all others"),
+        ),
         check=_CHECK,
         doctor=("nccl_clash", "nccl_several", "nccl_override"),
     ),
@@ -45,8 +56,13 @@ SIGNATURES = (
         pattern=r"Distributed package doesn't have NCCL built in|Torch not compiled with CUDA enabled",
         sample="RuntimeError: Distributed package doesn't have NCCL built in",
         cause="The CPU build of torch is installed on {host} (or torch is not for Linux).",
-        cure="python -c 'import torch; print(torch.__version__, torch.version.cuda)'   on {host}, then install the "
-        "build for its CUDA",
+        cure=(
+            there(
+                "python3 -c 'import torch; print(torch.__version__, torch.version.cuda)'",
+                note="with the Python that runs the training",
+            ),
+            here("ncclrun doctor {cluster}", note="the build for that host's driver"),
+        ),
         check=_CHECK,
         doctor=("torch_cpu",),
     ),
@@ -57,7 +73,7 @@ SIGNATURES = (
         words=("is_available() missing 1 required positional argument",),
         sample="TypeError: is_available() missing 1 required positional argument: 'tensors'",
         cause="torch.cuda.nccl.is_available judges tensors; it does not say whether NCCL is there.",
-        cure="torch.distributed.is_nccl_available()",
+        cure=(say("torch.distributed.is_nccl_available() says whether NCCL is there."),),
     ),
     Signature(
         id="net-not-found",
@@ -68,7 +84,7 @@ SIGNATURES = (
         sample="gpu1:9:9 [0] NCCL WARN Failed to initialize any NET plugin",
         cause="NCCL_NET or NCCL_NET_PLUGIN names something that {host} does not have; or no interface is left, so "
         "that sockets fail too.",
-        cure="unset NCCL_NET NCCL_NET_PLUGIN   on {host};  ncclrun nccl show CLUSTER  says where they are set",
+        cure=(here("ncclrun nccl show {cluster}", note="who sets NCCL_NET or NCCL_NET_PLUGIN: take it out"),),
         check="`ncclrun nccl show` tells such settings of every node",
     ),
     Signature(
@@ -89,8 +105,11 @@ SIGNATURES = (
         pattern=r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'",
         sample="ModuleNotFoundError: No module named 'einops'",
         cause="The Python that ran on {host} is another one, or its environment lacks {name}.",
-        cure="of a package: pip install {name}   on {host}, or the Python that has it as launch.python in the cluster "
-        "file; a module of your own must lie beside the script (what .gitignore leaves out does not travel)",
+        cure=(
+            there("pip install {name}", note="of a package: in the environment that runs the training"),
+            here("ncclrun ping {cluster}", note="which Python each node would use: launch.python names another"),
+            say("A module of your own is to lie beside the script; what .gitignore leaves out does not travel."),
+        ),
         check="`ncclrun ping` shows which Python each node would use, and its torch",
     ),
     Signature(
@@ -102,7 +121,12 @@ SIGNATURES = (
         sample="bash: line 1: torchrun: command not found",
         cause="Over SSH without a terminal .bashrc is left at its first lines, before conda or the environment is "
         "set up.",
-        cure="launch.python: /path/to/env/bin/python   in the cluster file (ncclrun then needs no PATH)",
+        cure=(
+            there(
+                "bash -lic 'command -v torchrun python3'",
+                note="where your own shell finds them: write that Python into launch.python of the cluster file",
+            ),
+        ),
         check="`ncclrun ping` shows which Python each node would use",
         doctor=("no_python",),
     ),
@@ -115,7 +139,73 @@ SIGNATURES = (
         r"can't open file '(?P<file>[^']+)'",
         sample="gpu8: bash: /home/ada/env/bin/python: No such file or directory",
         cause="The path exists where it was typed and not on {host}: no shared disk, or another home.",
-        cure="ncclrun launch CLUSTER SCRIPT   sends the script's directory along; launch.python may differ by node",
+        cure=(
+            there("ls -ld {path}", "ls -ld {file}"),
+            here(
+                "ncclrun launch {cluster} {script}",
+                note="sends the script's directory along; launch.python may differ by node",
+            ),
+        ),
         check="each node is asked for its Python, and the script is hashed on every node, before anything starts",
+    ),
+    Signature(
+        id="cuda-lib",
+        title="A library of CUDA is not found",
+        weight=Weight.CAUSE,
+        words=("cannot open shared object file",),
+        pattern=r"(?:Error|error while loading shared libraries): (?P<name>lib(?:cu(?!da\.)\w+|"
+        r"nv(?!idia-ml)\w+)\.so[\w.]*): cannot open shared object file",
+        sample="ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
+        cause="{name} is not on the loader's path on {host}: a package or extension was built for another CUDA "
+        "than the one that is installed, or LD_LIBRARY_PATH was set in a .bashrc that no SSH session reads.",
+        cure=(
+            there("ldconfig -p | grep {name}; pip list | grep -i nvidia", note="what there is"),
+            say(
+                "Install the build for that CUDA (torch brings its own libraries), or set LD_LIBRARY_PATH in "
+                "launch.env."
+            ),
+        ),
+        check=_CHECK,
+        over=("process-ended",),
+        doctor=("torch_broken",),
+    ),
+    Signature(
+        id="lib-symbol",
+        title="Two libraries do not fit together",
+        weight=Weight.CAUSE,
+        words=("undefined symbol: ",),
+        pattern=r"(?P<path>/\S+|\S+\.so[\w.]*): undefined symbol: (?P<name>(?!nccl)\w+)",
+        sample="ImportError: "
+        "/opt/env/lib/python3.11/site-packages/torch/lib/../../nvidia/cusparse/lib/libcusparse.so.12: "
+        "undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12",
+        cause="{path} was built against another version than the one that is loaded: an extension (flash-attn, "
+        "apex, deepspeed) for another torch, or LD_LIBRARY_PATH brings an older library of CUDA before "
+        "torch's own.",
+        cure=(
+            again("--env LD_LIBRARY_PATH=", "torch's own before all others"),
+            there("ldd {path} | grep -e found -e nvidia -e torch", note="what it would load"),
+            say("An extension: build or install it anew for this torch."),
+        ),
+        over=("process-ended",),
+        doctor=("torch_broken", "cudart_override"),
+    ),
+    Signature(
+        id="libc-old",
+        title="The host's C or C++ library is older than a package needs",
+        weight=Weight.CAUSE,
+        words=("GLIBC_", "GLIBCXX_", "CXXABI_"),
+        pattern=r"version `(?P<value>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found",
+        sample="ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' not found (required by "
+        "/opt/env/lib/python3.11/site-packages/flash_attn_2_cuda.so)",
+        cause="{value} is missing on {host}: its system is older than the one on which the package was built, or "
+        "conda's libstdc++ is not the one that is loaded.",
+        cure=(
+            there("ldd --version | head -1; ls $CONDA_PREFIX/lib/libstdc++.so.6", note="what it has"),
+            say(
+                "Build the package there, use one image on all hosts, or put conda's lib directory into "
+                "LD_LIBRARY_PATH (GLIBCXX alone)."
+            ),
+        ),
+        over=("process-ended",),
     ),
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import again, say, there
 
 _SHM = (
-    "docker run --shm-size=8g …   (or --ipc=host; Kubernetes: an emptyDir with medium: Memory at /dev/shm); on a "
-    "host:  df -h /dev/shm; ls /dev/shm"
+    there("df -h /dev/shm; ls -l /dev/shm", note="how large it is, and whose files are in it"),
+    say("A container: docker run --shm-size=8g, or --ipc=host; Kubernetes: an emptyDir with medium: Memory there."),
 )
 _CHECK = "`ncclrun launch` warns where /dev/shm is nearly full"
-_FOLLOWS = ("watchdog", "heartbeat", "uniqueid", "conn-failed", "conn-refused-retry", "timeout-generic", "last-member")
-"""What the other ranks say when one of them was killed."""
+
 
 SIGNATURES = (
     Signature(
@@ -43,8 +43,12 @@ SIGNATURES = (
         "directory (2)",
         cause="systemd-logind removes the shared memory of a user whose last session ends (RemoveIPC), and the run "
         "goes on without a session.",
-        cure="printf '[Login]\\nRemoveIPC=no\\n' | sudo tee /etc/systemd/logind.conf.d/ipc.conf && sudo systemctl "
-        "restart systemd-logind   on {host}",
+        cure=(
+            there(
+                "sudo mkdir -p /etc/systemd/logind.conf.d && printf '[Login]\\nRemoveIPC=no\\n' | sudo tee "
+                "/etc/systemd/logind.conf.d/ipc.conf && sudo systemctl restart systemd-logind"
+            ),
+        ),
     ),
     Signature(
         id="shm-attach",
@@ -55,7 +59,10 @@ SIGNATURES = (
         "(size 9637888)",
         cause="They are in different containers, and NCCL takes them for one host because the host's identity is the "
         "same.",
-        cure="--ipc=host   for all of them, or a NCCL_HOSTID for each container, or NCCL_SHM_DISABLE=1",
+        cure=(
+            again("--env NCCL_SHM_DISABLE=1", "without shared memory"),
+            say("Or docker run --ipc=host for all containers of a host."),
+        ),
     ),
     Signature(
         id="dl-shm",
@@ -65,7 +72,11 @@ SIGNATURES = (
             "killed by signal: Bus error",
             "unable to open shared memory object",
             "unable to write to file </torch_",
+            "No space left on device",
         ),
+        pattern=r"killed by signal: Bus error|unable to open shared memory object|"
+        r"unable to write to file </torch_|No space left on device.*/dev/shm/(?!nccl)|"
+        r"/dev/shm/(?!nccl).*No space left on device",
         sample="RuntimeError: DataLoader worker (pid 4711) is killed by signal: Bus error. It is possible that "
         "dataloader's workers are out of shared memory.",
         cause="Workers hand batches over through /dev/shm, and it is too small for num_workers times a batch.",
@@ -74,62 +85,24 @@ SIGNATURES = (
         doctor=("shared_memory",),
     ),
     Signature(
-        id="sigbus",
-        title="A process was ended by SIGBUS, mostly a full /dev/shm",
-        weight=Weight.COMPONENT,
-        words=("exitcode", "Signal 7 (SIGBUS)"),
-        pattern=r"exitcode\s*: ?-7\b|Signal 7 \(SIGBUS\)",
-        sample="  exitcode  : -7 (pid: 4711)",
-        cause="Memory that was promised is not there: /dev/shm was full when it was first written. (A file on a disk "
-        "that shrank under a memory map is the rare other reason.)",
-        cure=_SHM,
-        check=_CHECK,
-        over=_FOLLOWS,
-        doctor=("shared_memory",),
-    ),
-    Signature(
-        id="host-oom",
-        title="The memory of the host, or of its container, was full",
-        weight=Weight.CAUSE,
-        words=("memory: Killed process", "oom-kill", "OOMKilled"),
-        sample="[88123.4] Out of memory: Killed process 4711 (python) total-vm:90123456kB",
-        cause="The kernel killed a process to get memory back: data loader workers times prefetch, a dataset that "
-        "each rank holds for itself, pinned buffers.",
-        cure="free -h; sudo dmesg -T | grep -i 'killed process'   on {host}; then fewer data loader workers, or more "
-        "memory",
-        over=("sigkill", *_FOLLOWS),
-        doctor=("oom",),
-    ),
-    Signature(
-        id="sigkill",
-        title="A process was killed from outside: mostly the host's memory was full",
-        weight=Weight.COMPONENT,
-        words=(
-            "exitcode",
-            "Signal 9 (SIGKILL)",
-            "is killed by signal: Killed",
-            "exits with return code = -9",
-            "exited on signal 9",
-        ),
-        pattern=r"exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|is killed by signal: Killed|"
-        r"exits with return code = -9\b|exited on signal 9\b",
-        sample="  exitcode  : -9 (pid: 9923)",
-        cause="The kernel's out-of-memory killer, a container's memory limit, or a person. The log alone does not "
-        "tell which.",
-        cure="sudo dmesg -T | grep -i 'killed process'   on {host}; then fewer data loader workers, or more memory",
-        over=_FOLLOWS,
-        doctor=("oom",),
-    ),
-    Signature(
         id="nofile",
         title="The limit of open files is too low",
         weight=Weight.CAUSE,
-        words=("Too many open files",),
+        words=("Too many open files", "items of ancdata"),
+        pattern=r"Too many open files|received \d+ items of ancdata",
         sample="gpu1:9:9 [0] NCCL WARN Call to socket failed: Too many open files",
         cause="`ulimit -n` of processes that sshd started is often 1024; NCCL needs several sockets a rank and "
         "channel, data loaders files besides.",
-        cure="printf '* soft nofile 131072\\n* hard nofile 131072\\n' | sudo tee "
-        "/etc/security/limits.d/nofile.conf   on {host}, then log in anew",
+        cure=(
+            there(
+                "printf '* soft nofile 131072\\n* hard nofile 131072\\n' | sudo tee /etc/security/limits.d/nofile.conf",
+                note="then log in anew",
+            ),
+            say(
+                "Or torch.multiprocessing.set_sharing_strategy('file_system') in the script, where data loaders "
+                "take them."
+            ),
+        ),
         doctor=("nofile",),
     ),
     Signature(
@@ -144,8 +117,10 @@ SIGNATURES = (
         ),
         sample="gpu1:9:9 [0] NCCL WARN Call to pthread_create failed: Resource temporarily unavailable",
         cause="The user's limit of processes, or the container's or service's limit of tasks, is reached.",
-        cure="ulimit -u; cat /sys/fs/cgroup/pids.max   on {host}; raise it (docker run --pids-limit=-1), or "
-        "OMP_NUM_THREADS and num_workers lower",
+        cure=(
+            there("ulimit -u; cat /sys/fs/cgroup/pids.max", note="docker run --pids-limit=-1 lifts a container's"),
+            again("--env OMP_NUM_THREADS=1", "fewer are needed"),
+        ),
     ),
     Signature(
         id="selinux",
@@ -155,21 +130,35 @@ SIGNATURES = (
         pattern=r"avc: +denied",
         sample='type=AVC msg=audit(1700000000.1:7): avc:  denied  { name_connect } for  pid=4711 comm="python"',
         cause="The confined service or container may not open that socket or shared memory.",
-        cure="sudo ausearch -m avc -ts recent   on {host}, then a policy or the container's label (docker run "
-        "--security-opt label=disable)",
+        cure=(
+            there("sudo ausearch -m avc -ts recent", note="what was refused to whom"),
+            say("A container: docker run --security-opt label=disable"),
+        ),
         doctor=("selinux",),
     ),
     Signature(
-        id="sighup",
-        title="The terminal that the launcher hung on was closed",
+        id="cpu-memory",
+        title="The program asked for more memory than the host has left",
         weight=Weight.CAUSE,
-        words=("got signal: 1", "Signals.SIGHUP", "Signal 1 (", "Received 1 death"),
-        pattern=r"got signal: 1\b|Received (?:1|Signals\.SIGHUP) death signal|Signal 1 \(",
-        sample="torch.distributed.elastic.multiprocessing.api.SignalException: Process 18669 got signal: 1",
-        cause="torchrun takes SIGHUP for an order to stop, also under nohup: the SSH session or the terminal went "
-        "away.",
-        cure="ncclrun launch -d CLUSTER SCRIPT   (the nodes own the run; no terminal is needed), or tmux",
-        check="what `ncclrun launch` starts is in a session of its own and hears no terminal",
-        over=("sigkill",),
+        words=(
+            "DefaultCPUAllocator",
+            "[Errno 12] Cannot allocate memory",
+            "std::bad_alloc",
+            "_ArrayMemoryError",
+            "MemoryError",
+        ),
+        pattern=r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|\[Errno 12\] Cannot allocate memory|"
+        r"std::bad_alloc|_ArrayMemoryError: Unable to allocate (?P<value>\S+ \S+)|"
+        r"^(?:\[rank\d+\]: ?)?MemoryError\b",
+        sample="RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 17179869184 bytes.",
+        cause="Every rank of {host} loads the whole model or data set into the host's memory, or a limit (ulimit "
+        "-v, a container's) is low.",
+        cure=(
+            there("free -g; ulimit -v", note="what there is"),
+            say("Load on one rank and broadcast, or by parts (mmap, low_cpu_mem_usage)."),
+        ),
+        over=("process-ended",),
+        doctor=("oom",),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import say
 
 SIGNATURES = (
     Signature(
@@ -15,6 +16,6 @@ SIGNATURES = (
         "ValueError: no shard left for this rank",
         cause="{value}: raised by the training or one of its libraries, and by no part of the distributed machinery "
         "that is known here.",
-        cure="read the traceback above that line in the log",
+        cure=(say("Read the traceback above that line in the log."),),
     ),
 )

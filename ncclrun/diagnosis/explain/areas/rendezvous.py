@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import here, in_file, on, say, there
 
-_LAUNCH = "ncclrun launch CLUSTER SCRIPT   (starts all nodes with the same, proven address and a free port)"
+_LAUNCH = here("ncclrun launch {cluster} {script}", note="starts all nodes with one, proven address and a free port")
+_PING = here("ncclrun ping {cluster}", note="who reaches whom, and what to open")
 _CHECK = "every node connects to the master's port before anything starts"
 
 SIGNATURES = (
@@ -19,8 +21,7 @@ SIGNATURES = (
         "to connect to (10.20.0.1, 29500).",
         cause="Nobody answers at {address}:{port}: node 0 was not started or did not take the server's part, the "
         "address or port is wrong, or a firewall is between.",
-        cure=f"ss -ltn 'sport = :{{port}}'   on node 0 (does it listen?), then  ncclrun ping CLUSTER   (who reaches "
-        f"whom); or  {_LAUNCH}",
+        cure=(on("node 0", "ss -ltn 'sport = :{port}'", note="whether it listens there"), _PING, _LAUNCH),
         check=_CHECK,
         network=True,
     ),
@@ -38,8 +39,14 @@ SIGNATURES = (
         cause="With the c10d rendezvous the name is node 0's own full name, which nobody typed; the other hosts' DNS "
         "or /etc/hosts do not have it. (A warning or two while "
         "a peer still comes up is harmless.)",
-        cure=f"an address in place of the name (--local-addr ADDRESS on every node; static rendezvous), or a line in "
-        f"/etc/hosts on {{host}}; or  {_LAUNCH}",
+        cure=(
+            there(
+                "getent hosts {name}",
+                'getent hosts "$(hostname)"',
+                note="nothing: write the address and the name into /etc/hosts",
+            ),
+            _LAUNCH,
+        ),
         check="`ncclrun launch` gives torchrun addresses alone; `resolve` shows what each host's name resolves to",
         over=("store-timeout", "rdzv-conn", "rdzv-not-host"),
         circumstance=True,
@@ -49,11 +56,11 @@ SIGNATURES = (
         id="rdzv-conn",
         title="The rendezvous could not be reached",
         weight=Weight.COMPONENT,
-        words=("RendezvousConnectionError: The connection",),
+        words=("RendezvousConnectionError",),
         sample="torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store "
         "has failed. See inner exception for details.",
         cause="The endpoint is not reachable from {host}, or no node took itself for its host.",
-        cure=_LAUNCH,
+        cure=(_PING, _LAUNCH),
         check=_CHECK,
         over=("store-timeout",),
         network=True,
@@ -68,12 +75,37 @@ SIGNATURES = (
         "has failed.",
         cause="All nodes fail alike, also the one that has the endpoint's address ({hosts}): its own name resolves "
         "to another address (127.0.1.1, a second card), so torchrun there waits as a client too.",
-        cure=f"--rdzv-conf is_host=1 on node 0 and is_host=0 on the others, with --local-addr; or the static "
-        f"rendezvous; or  {_LAUNCH}",
+        cure=(
+            _LAUNCH,
+            say("By hand: --rdzv-conf is_host=1 on node 0 and is_host=0 on the others, or the static rendezvous."),
+        ),
         check="`ncclrun launch` says which node is the host; `resolve` shows what each host's name resolves to",
         over=("rdzv-conn", "store-timeout"),
         network=True,
         doctor=("name_loopback", "name_other_address"),
+    ),
+    Signature(
+        id="rdzv-closed",
+        title="The rendezvous was over when this node came",
+        weight=Weight.CONSEQUENCE,
+        words=("RendezvousClosedError",),
+        sample="torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+        cause="Another node had finished or failed and closed it, or this one was started again after the end, "
+        "under the same --rdzv-id.",
+        cure=(say("Look at the end of the other nodes' logs: the first error there is the cause."), _LAUNCH),
+        network=True,
+    ),
+    Signature(
+        id="store-connect",
+        title="Node 0 did not answer in time",
+        weight=Weight.COMPONENT,
+        words=("connect() timed out", "Original timeout was"),
+        sample="RuntimeError: connect() timed out. Original timeout was 1800000 ms.",
+        cause="The words of older versions of torch (to 1.11) for a MASTER_ADDR and MASTER_PORT at which nobody "
+        "listens, or that can't be reached.",
+        cure=(_PING, _LAUNCH),
+        check=_CHECK,
+        network=True,
     ),
     Signature(
         id="rdzv-timeout",
@@ -83,7 +115,7 @@ SIGNATURES = (
         sample="torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         cause="A node was not started or failed before, the nodes have different --rdzv-id, or --nnodes is larger "
         "than the number of nodes.",
-        cure=_LAUNCH,
+        cure=(_PING, _LAUNCH),
         check="all nodes are prepared, or none starts",
         network=True,
     ),
@@ -95,7 +127,7 @@ SIGNATURES = (
         pattern=r"Timed out after \d+ seconds waiting for clients\. (?P<value>\d+/\d+) clients joined",
         sample="torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/4 clients joined.",
         cause="{value} joined; the others were not started, or can't connect to the master's port.",
-        cure=f"look at the hosts that are missing; or  {_LAUNCH}",
+        cure=(_PING, _LAUNCH),
         check=_CHECK,
         network=True,
     ),
@@ -103,13 +135,16 @@ SIGNATURES = (
         id="eaddrinuse",
         title="The master's port is in use",
         weight=Weight.CAUSE,
-        words=("EADDRINUSE", "Address already in use"),
-        pattern=r"EADDRINUSE|errno: 98 - Address already in use|Address already in use",
+        words=("EADDRINUSE", "ddress already in use", "Could not start gRPC server"),
+        pattern=r"(?:port: |bind to \S*[:\]])(?P<port>\d+).*(?:EADDRINUSE|ddress already in use)|EADDRINUSE|"
+        r"[Aa]ddress already in use|Could not start gRPC server",
         sample="torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
         "address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
         cause="A second job, what is left of an earlier one, or --node-rank 0 given to two launchers on one machine.",
-        cure="ss -ltnp 'sport = :29500'   on node 0 shows whose it is; another port (--master-port), or  ncclrun "
-        "launch, which takes a free one",
+        cure=(
+            there("ss -ltnp 'sport = :{port}'", "ss -ltnp", note="whose it is"),
+            here("ncclrun launch {cluster} {script}", note="takes a port that is free"),
+        ),
         check="`ncclrun launch` holds a port that was free from PREPARE on",
         over=("store-timeout", "store-clients"),
         doctor=("leftover",),
@@ -123,7 +158,7 @@ SIGNATURES = (
         sample="ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
         "expected, but not set",
         cause="init_process_group wants {name}, which a launcher sets.",
-        cure="ncclrun launch CLUSTER SCRIPT, or torchrun in place of python",
+        cure=(here("ncclrun launch {cluster} {script}", note="or torchrun in place of python"),),
     ),
     Signature(
         id="local-rank-arg",
@@ -132,7 +167,7 @@ SIGNATURES = (
         words=("unrecognized arguments: --local",),
         sample="train.py: error: unrecognized arguments: --local-rank=0",
         cause="torch.distributed.launch passes it on the command line (with a hyphen since torch 2.0).",
-        cure="read LOCAL_RANK from the environment, and start with torchrun or ncclrun",
+        cure=(say("Read LOCAL_RANK from the environment in the script, and start it with torchrun or ncclrun."),),
     ),
     Signature(
         id="master-ignored",
@@ -142,7 +177,7 @@ SIGNATURES = (
         sample="master_addr is only used for static rdzv_backend and when rdzv_endpoint is not specified.",
         cause="Given together with the c10d rendezvous it is passed over. (Older versions of torch say so also where "
         "nobody gave it.)",
-        cure="--rdzv-endpoint ADDRESS:PORT, or the static rendezvous",
+        cure=(say("Give --rdzv-endpoint with the address and port of node 0, or use the static rendezvous."),),
     ),
     Signature(
         id="noderank-ignored",
@@ -151,7 +186,7 @@ SIGNATURES = (
         words=("node_rank is only used for static rdzv_backend",),
         sample="node_rank is only used for static rdzv_backend. It will be ignored for rdzv_backend=c10d.",
         cause="The c10d rendezvous numbers the nodes itself, in an order of its own.",
-        cure="the static rendezvous, where the order matters",
+        cure=(in_file("launch: {{rendezvous: static}}", note="where the order matters"),),
     ),
     Signature(
         id="last-member",
@@ -162,7 +197,7 @@ SIGNATURES = (
         "/none/torchelastic/agent/terminal_state/last_member",
         cause="One node finished or died and the others waited for it at the end; or the nodes were started with "
         "different --nnodes, of which torchrun says nothing else.",
-        cure=f"look at the node that is missing; the same --nnodes everywhere; or  {_LAUNCH}",
+        cure=(say("Look at the log of the node that is missing; start all with the same --nnodes."), _LAUNCH),
         check="one plan says --nnodes for all",
         over=("init-timeout-store",),
     ),
@@ -174,7 +209,7 @@ SIGNATURES = (
         sample="RuntimeError: Stop_waiting response is expected",
         cause="Another version of torch, or another program, is at the master's port; or the store broke off in the "
         "middle.",
-        cure="ncclrun ping CLUSTER   (the version of torch on each node)",
+        cure=(here("ncclrun ping {cluster}", note="the version of torch on each node"),),
         check="versions that differ are told",
         network=True,
     ),

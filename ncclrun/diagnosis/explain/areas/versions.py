@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
+from ncclrun.diagnosis.explain.steps import here, in_file, say, there
 
 _SAME = (
-    "install the same torch and NCCL on all nodes (one image, one lock file);  ncclrun ping CLUSTER  shows what "
-    "each has"
+    here("ncclrun ping {cluster}", note="what each node has"),
+    say("Install the same torch and NCCL on all nodes: one image, or one lock file."),
 )
 _CHECK = "`ncclrun ping` and `launch` compare torch and NCCL of all nodes"
 
@@ -48,8 +49,10 @@ SIGNATURES = (
         "instead of 65536",
         cause="Different versions of NCCL, NCCL_ALGO, NCCL_PROTO or NCCL_BUFFSIZE set on some ranks only, or a "
         "program that calls its collectives with different sizes.",
-        cure="ncclrun nccl show CLUSTER   (versions, and settings that differ); if all is the same, look at the "
-        "program's collectives",
+        cure=(
+            here("ncclrun nccl show {cluster}", note="versions, and settings that differ"),
+            say("If all is the same, the program's collectives differ in size."),
+        ),
         check=f"{_CHECK}, and the settings that must be the same",
         network=True,
     ),
@@ -61,8 +64,10 @@ SIGNATURES = (
         sample="gpu1:9:12 [0] NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 16",
         cause="A process of an earlier run is still there and joined, or the nodes were started with different "
         "--nnodes or --nproc-per-node.",
-        cure="ncclrun status --cluster CLUSTER   (what still lives where), then one start for all nodes:  ncclrun "
-        "launch CLUSTER SCRIPT",
+        cure=(
+            here("ncclrun status --cluster {cluster}", note="what still lives where"),
+            here("ncclrun launch {cluster} {script}", note="one start for all nodes"),
+        ),
         check="one plan numbers all ranks of a launch, and leftovers of dead runs are told",
         doctor=("leftover",),
     ),
@@ -74,7 +79,7 @@ SIGNATURES = (
         pattern=r"Bootstrap Root : rank (?P<rank>\d+) of \d+ ranks has already checked in",
         sample="gpu1:9:12 [0] NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in",
         cause="The same --node-rank on two hosts, or two launchers that both start workers (srun and torchrun).",
-        cure="give each host its own node rank; one start for all nodes does so:  ncclrun launch CLUSTER SCRIPT",
+        cure=(here("ncclrun launch {cluster} {script}", note="one start for all nodes gives each its own rank"),),
         check="one plan numbers all ranks of a launch",
     ),
     Signature(
@@ -89,8 +94,10 @@ SIGNATURES = (
         cause="The script does not choose its GPU by LOCAL_RANK (all ranks are on cuda:0), there are more workers "
         "than GPUs, CUDA_VISIBLE_DEVICES is wrong on a host, or two "
         "hosts look like one (cloned host name and boot id, NCCL_HOSTID).",
-        cure="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   before the first use of CUDA, and "
-        "nproc_per_node no larger than the node's GPUs",
+        cure=(
+            say("torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in the script, before its first use of CUDA."),
+            in_file("launch: {{nproc_per_node: auto}}", note="as many workers as there are GPUs"),
+        ),
         check="`ncclrun ping` shows the GPUs that the workers of each node can see",
         doctor=("few_gpus", "shared_gpus", "gpu_mig"),
     ),
@@ -101,8 +108,10 @@ SIGNATURES = (
         words=("invalid device ordinal",),
         sample="RuntimeError: CUDA error: invalid device ordinal",
         cause="More workers than visible GPUs on this host, or CUDA_VISIBLE_DEVICES names fewer than on the others.",
-        cure="nproc_per_node: auto   in the cluster file (the GPUs that are visible), or correct "
-        "CUDA_VISIBLE_DEVICES on {host}",
+        cure=(
+            in_file("launch: {{nproc_per_node: auto}}", note="as many workers as there are GPUs"),
+            there("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES"),
+        ),
         check="`ncclrun launch` warns of more workers than visible GPUs",
         doctor=("few_gpus",),
     ),
@@ -115,7 +124,7 @@ SIGNATURES = (
         sample="gpu1:9:9 [0] NCCL INFO Invalid value 99999999999999999999 for NCCL_BUFFSIZE, using default 4194304.",
         cause="{name}={value} is out of range, and the default counts. Words such as true are read as 0 without any "
         "message.",
-        cure="ncclrun nccl lint CLUSTER",
+        cure=(here("ncclrun nccl lint {cluster}", note="what counts, and the line as it should be"),),
         check="`ncclrun nccl lint` says so of every setting",
         doctor=("nccl_setting",),
     ),
@@ -128,7 +137,7 @@ SIGNATURES = (
         sample="export NCCL_DEBUG=WARNING",
         cause="{value} is no level of NCCL's: it is accepted, and not even warnings are printed, so that this log "
         "lacks what NCCL would have said.",
-        cure="NCCL_DEBUG=WARN, or INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET",
+        cure=(here("ncclrun nccl lint {cluster}", note="what counts, and the line as it should be"),),
         check="`ncclrun nccl lint` says so",
         doctor=("nccl_setting",),
     ),
