@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,10 +44,9 @@ def explain(
     if bundle is not None:
         refuse_unwritable(bundle)
 
-    stdin = None if sys.stdin is None else sys.stdin.buffer
     nodes = cluster_of(cluster)
     with signals() as control, open_transport(ask_pass, nodes) as transport:
         if nodes is not None:
             targets = [run_of(targets[0] if targets else None, nodes, transport, control).run_id]
-        events = command(targets or [], transport, control, stdin, bundle=bundle, mask=mask_addresses)
+        events = command(targets or [], transport, control, bundle=bundle, mask=mask_addresses)
         show(events, control, json=json)

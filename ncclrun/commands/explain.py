@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
 import re
 import shlex
-import zlib
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,21 +16,20 @@ from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import read_logs
 from ncclrun.commands.member import Member
+from ncclrun.commands.reading import BROKEN, Source, files_of
 from ncclrun.diagnosis.explain.judge import Recorded, judge
-from ncclrun.diagnosis.explain.scan import LogScan, Progress
+from ncclrun.diagnosis.explain.scan import CUT, LogScan, Progress
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, UsageError
 from ncclrun.model.events import Event, Log, Warn
 from ncclrun.model.explainevents import Verdict
 from ncclrun.model.lines import LineAssembler
+from ncclrun.model.words import listed
 from ncclrun.transport.base import Transport
 
 STDIN = "<stdin>"
-BLOCK = 1 << 20
-MOST_FILES = 5000
-"""Of directories; what lies beyond is told and not read."""
-SNIFFED = 1024
-"""Bytes of a file by which a text is told from what is none."""
+QUIET = 2.0
+"""Seconds after which it is told that a pipe or a terminal is waited for."""
 MOST_AT_END = 32 << 20
 """Bytes of a run's logs that are looked at when it ends: a launch is to end within seconds."""
 EXIT_UNKNOWN = 1
@@ -48,7 +43,6 @@ SAID: dict[Verdict, str] = {
     "healthy": "no sign of a fault",
     "nothing": "no known fault, and no sign of success either",
 }
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,6})(?!\d)")
 
 
@@ -56,13 +50,14 @@ def explain(
     targets: Sequence[str],
     transport: Transport,
     control: Control,
-    stdin: BinaryIO | None = None,
+    stdin: int = 0,
     *,
     bundle: Path | None = None,
     mask: bool = False,
 ) -> Iterator[Event]:
-    """The diagnosis of a run (the last one by default), or of files, directories and ``-``; ends with Ended.
+    """The diagnosis of a run (the last one by default), or of files, directories and ``-`` (the descriptor ``stdin``).
 
+    Ends with Ended.
     ``bundle`` is where it is written with the logs, ``mask`` without addresses and names. Raises UsageError for what is
     neither a file nor a run.
     """
@@ -152,58 +147,76 @@ def _head_and_tail(stream: BinaryIO, share: int) -> Iterator[bytes]:
         yield stream.read(share)
 
 
-def _of_files(
-    targets: Sequence[str], control: Control, stdin: BinaryIO | None
-) -> Generator[Event, None, list[LogScan]]:
-    scans = []
+def _of_files(targets: Sequence[str], control: Control, stdin: int) -> Generator[Event, None, list[LogScan]]:
+    scans: list[LogScan] = []
     for target in targets:
-        if target == "-":
-            if stdin is None:
-                raise UsageError("standard input is closed", fix="ncclrun explain - < FILE")
-            scans.append(LogScan(STDIN))
-            _read(scans[-1], stdin.read, control)
+        path = Path(target)
+        if target != "-" and path.is_dir():
+            yield from _of_directory(path, control, scans, alone=len(targets) == 1)
             continue
-        files = _files(Path(target))
-        left_out = 0
-        for file in files[:MOST_FILES]:
-            try:
-                with file.open("rb") as stream:
-                    start = stream.peek(SNIFFED)[:SNIFFED]
-                    packed = start.startswith(b"\x1f\x8b")
-                    if b"\0" in start and not packed and not start.startswith(_UTF16) and Path(target).is_dir():
-                        left_out += 1  # a checkpoint beside the logs
-                        continue
-                    read = gzip.GzipFile(fileobj=stream).read1 if packed else stream.read
-                    scan = LogScan(str(file), rank=_rank(file))
-                    scans.append(scan)
-                    _read(scan, read, control)
-            except (OSError, EOFError, zlib.error) as error:
-                reason = getattr(error, "strerror", None) or str(error)
-                broken = scans.pop() if scans and scans[-1].name == str(file) else None
-                if broken and broken.lines:
-                    scans.append(broken)
-                    yield Warn(text=f"{file} is read only up to line {broken.lines}: {reason}")
-                    continue
-                if len(files) == 1:
-                    fix = f"look at it:  ls -ld {shlex.quote(str(file))}"
-                    raise UsageError(f"{file} can't be read: {reason}", fix=fix) from error
-                yield Warn(text=f"{file} can't be read and is left out: {reason}")
-        if left_out:
-            yield Warn(text=f"{target}: {left_out} files are no text and are left out", fix="name one to have it read")
-        if len(files) > MOST_FILES:
-            yield Warn(text=f"{target} has {len(files)} files: only the first {MOST_FILES} were read", fix="name fewer")
+        if target != "-" and not path.exists():
+            fix = "ncclrun runs   lists this machine's runs"
+            raise UsageError(f"there is no file {shlex.quote(target)}", fix=fix)
+        yield from _of_file(None if target == "-" else path, control, scans, stdin, alone=len(targets) == 1)
+    if not any(scan.lines for scan in scans):
+        raise UsageError(f"there is nothing to read in {listed(targets)}", fix="name the file that has the output")
     return scans
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.exists():
-        raise UsageError(f"there is no file {shlex.quote(str(path))}", fix="ncclrun runs   lists this machine's runs")
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+def _of_directory(folder: Path, control: Control, scans: list[LogScan], *, alone: bool) -> Iterator[Event]:
+    files, closed, more = files_of(folder, control)
+    for error in closed:
+        yield Warn(text=f"{error.filename} can't be looked into: {error.strerror}")
     if not files:
-        raise UsageError(f"there is no file in {shlex.quote(str(path))}", fix="name the directory that has the logs")
-    return files
+        fix = "name the directory that has the logs"
+        raise UsageError(f"there is no file in {shlex.quote(str(folder))}", fix=fix)
+    before = len(scans)
+    no_text: list[Path] = []
+    for file in files:
+        yield from _of_file(file, control, scans, alone=alone and len(files) == 1, no_text=no_text)
+    if no_text:
+        what = f"{folder}: {len(no_text)} files are no text and are left out"
+        yield Warn(text=what, fix=f"name one to have it read, as {shlex.quote(str(no_text[0]))}")
+    if more:
+        yield Warn(text=f"{folder} has more files: only {len(scans) - before} were read", fix="name fewer")
+
+
+def _of_file(
+    path: Path | None,
+    control: Control,
+    scans: list[LogScan],
+    stdin: int = -1,
+    *,
+    alone: bool,
+    no_text: list[Path] | None = None,
+) -> Iterator[Event]:
+    """One file, or the descriptor; what is no text is read all the same unless there is a list for it."""
+    name = STDIN if path is None else str(path)
+    scan = LogScan(name, rank=None if path is None else _rank(path))
+    try:
+        with Source(path, stdin, control) as source:
+            if source.silent(QUIET):
+                yield Warn(text=f"{name} has said nothing yet, and is waited for", fix="Ctrl-C leaves it")
+            if path is not None and no_text is not None and not source.is_text():
+                no_text.append(path)  # a checkpoint beside the logs
+                return
+            _feed(scan, source.pieces())
+    except BROKEN as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        if scan.lines:
+            yield Warn(text=f"{name} is read only up to line {scan.lines}: {reason}")
+        elif alone:
+            fix = f"look at it:  ls -ld {shlex.quote(name)}"
+            raise UsageError(f"{name} can't be read: {reason}", fix=fix) from error
+        else:
+            yield Warn(text=f"{name} can't be read and is left out: {reason}")
+            return
+    except UsageError as error:
+        if alone:
+            raise
+        yield Warn(text=f"{error.message}; left out", fix=error.fix)
+        return
+    scans.append(scan)
 
 
 def _rank(file: Path) -> int | None:
@@ -211,20 +224,8 @@ def _rank(file: Path) -> int | None:
     return int(named[1]) if named else None
 
 
-def _read(scan: LogScan, read: Callable[[int], bytes], control: Control) -> None:
-    def pieces() -> Iterator[bytes]:
-        first = read(BLOCK)
-        # Windows' shells write UTF-16, and a mark before it that tells so.
-        decode = codecs.getincrementaldecoder("utf-16")("replace").decode if first.startswith(_UTF16) else None
-        for piece in chain([first], iter(lambda: read(BLOCK), b"")):
-            control.check()
-            yield piece if decode is None else decode(piece).encode("utf-8", "replace")
-
-    _feed(scan, pieces())
-
-
 def _feed(scan: LogScan, pieces: Iterable[bytes]) -> None:
-    lines = LineAssembler()
+    lines = LineAssembler(cut=CUT)
     try:
         for piece in pieces:
             whole = lines.feed(piece)

@@ -13,11 +13,13 @@ class LineAssembler:
 
     ``\\n`` and ``\\r\\n`` end a line. A lone ``\\r`` starts the line anew, as a terminal would show it: of a
     progress bar only the last state stays. UTF-8 may be split anywhere; what is no UTF-8 becomes U+FFFD. Whatever the
-    stream does, no more than ``cap`` characters and one piece are held.
+    stream does, no more than ``cap`` characters and one piece are held. Each piece of a line that is cut ends in
+    ``cut``, but for its last one.
     """
 
-    def __init__(self, cap: int = CAP) -> None:
+    def __init__(self, cap: int = CAP, cut: str = "") -> None:
         self._cap = cap
+        self._cut = f"{cut}\n"
         self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self._open = ""
 
@@ -41,7 +43,7 @@ class LineAssembler:
         if "\r" in whole:
             whole = "\n".join([_shown(line) for line in whole.split("\n")])
         if len(whole) > self._cap:
-            whole = _cut_long(whole, self._cap)
+            whole = _cut_long(whole, self._cap, self._cut)
         if len(self._open) > self._cap:
             whole += "\n" + self._chop()
         return whole
@@ -49,14 +51,14 @@ class LineAssembler:
     def flush(self) -> str | None:
         """The last line, if the stream ended without a line feed; None otherwise."""
         last, self._open = self._open + self._decode(b"", True), ""
-        return _cut_long(_shown(last), self._cap) if last else None
+        return _cut_long(_shown(last), self._cap, self._cut) if last else None
 
     def _chop(self) -> str:
         """Takes full pieces off the open line; at least one character stays, so that its end makes no empty line."""
         size = len(self._open) - 1
         size -= size % self._cap
         chopped, self._open = self._open[:size], self._open[size:]
-        return _cut_long(chopped, self._cap)
+        return _cut_long(chopped, self._cap, self._cut) + self._cut[:-1]
 
 
 def _shown(line: str) -> str:
@@ -72,8 +74,8 @@ def _compact(line: str) -> str:
     return _shown(line) + ("\r" if line.endswith("\r") else "")
 
 
-def _cut_long(text: str, cap: int) -> str:
-    """``text`` with line feeds put into lines of more than ``cap`` characters; it steps by windows, not by lines."""
+def _cut_long(text: str, cap: int, cut: str) -> str:
+    """``text`` with ``cut`` put into lines of more than ``cap`` characters; it steps by windows, not by lines."""
     pieces: list[str] = []
     done = start = 0
     while len(text) - start > cap:
@@ -84,4 +86,4 @@ def _cut_long(text: str, cap: int) -> str:
             pieces.append(text[done : start + cap])
             done = start = start + cap
     pieces.append(text[done:])
-    return "\n".join(pieces)
+    return cut.join(pieces)

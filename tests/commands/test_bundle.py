@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,10 @@ LOG = b"HF_TOKEN=hunter2\ngpu7:1:1 [0] NCCL WARN Connect to 10.1.2.3<4000> faile
 
 def bundled(path: Path, *targets: str, mask: bool = False, stdin: bytes = LOG) -> dict[str, str]:
     """The files in the bundle, by their names."""
-    events = list(
-        explain(list(targets), NoTransport(), Control(), io.BytesIO(stdin), bundle=path, mask=mask),
-    )
+    with tempfile.TemporaryFile() as stream:
+        stream.write(stdin)
+        stream.seek(0)
+        events = list(explain(targets, NoTransport(), Control(), stream.fileno(), bundle=path, mask=mask))
     told = next(event for event in events if isinstance(event, Bundled))
     assert (told.path, told.size, told.masked) == (str(path), path.stat().st_size, mask)
     with tarfile.open(path) as archive:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
-import io
+import lzma
 import os
+import socket
+import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ncclrun.commands import explain as command
+from ncclrun.commands import reading
 from ncclrun.commands.control import Control
 from ncclrun.commands.explain import explain, with_finding
 from ncclrun.commands.history import RunDir
@@ -45,9 +50,11 @@ def quiet(run: RunDir) -> RunDir:
     return make_run("quiet")
 
 
-def told(*targets: object, stdin: bytes | None = None) -> list[Event]:
-    stream = None if stdin is None else io.BytesIO(stdin)
-    return list(explain([str(one) for one in targets], NoTransport(), Control(), stream))
+def told(*targets: object, stdin: bytes = b"") -> list[Event]:
+    with tempfile.TemporaryFile() as stream:
+        stream.write(stdin)
+        stream.seek(0)
+        return list(explain([str(one) for one in targets], NoTransport(), Control(), stream.fileno()))
 
 
 def diagnosis(events: list[Event]) -> Explained:
@@ -168,6 +175,82 @@ class TestFiles:
         assert found is not None
         assert found.id == "gpu-oom"
 
+    @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+    def test_are_unpacked_as_they_begin_whatever_they_are_called(
+        self, tmp_path: Path, pack: Callable[[bytes], bytes]
+    ) -> None:
+        (tmp_path / "log").write_bytes(pack(OOM))
+        assert code(told(tmp_path / "log")) == 0
+        (tmp_path / "log").write_bytes(pack(OOM)[:-3])
+        [warning] = [event for event in told(tmp_path / "log") if isinstance(event, Warn)]
+        assert "is read only up to line 2: " in warning.text
+
+    def test_that_are_packed_otherwise_are_told_with_what_unpacks_them(self, tmp_path: Path) -> None:
+        (tmp_path / "a b.zst").write_bytes(b"\x28\xb5\x2f\xfd" + OOM)
+        with pytest.raises(UsageError, match="packed in a way") as told_of:
+            told(tmp_path / "a b.zst")
+        assert told_of.value.fix == f"zstd -dc '{tmp_path}/a b.zst' | ncclrun explain -"
+
+    def test_that_are_devices_or_sockets_are_left_out_and_alone_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "log").write_bytes(OOM)
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(tmp_path / "socket"))
+            events = told("/dev/zero", tmp_path / "socket", tmp_path / "log")
+        texts = [event.text for event in events if isinstance(event, Warn)]
+        assert texts == [
+            "/dev/zero is a device, and no log; left out",
+            f"{tmp_path}/socket is a socket, and no log; left out",
+        ]
+        assert code(events) == 0
+        with pytest.raises(UsageError, match="is a device"):
+            told("/dev/zero")
+
+    def test_that_are_pipes_which_say_nothing_are_waited_for_until_a_ctrl_c(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(command, "QUIET", 0.0)
+        os.mkfifo(tmp_path / "pipe")
+        control = Control()
+        events = explain([str(tmp_path / "pipe")], NoTransport(), control)
+        warning = next(events)
+        assert isinstance(warning, Warn) and "is waited for" in warning.text
+        control.press()
+        assert code(list(events)) == 130
+
+    def test_that_are_links_in_a_circle_end(self, tmp_path: Path) -> None:
+        (tmp_path / "deep").mkdir()
+        (tmp_path / "deep/round").symlink_to(tmp_path)
+        (tmp_path / "self").symlink_to(tmp_path / "self")
+        (tmp_path / "log").write_bytes(OOM)
+        assert diagnosis(told(tmp_path)).files == 1
+
+    def test_beyond_the_most_of_a_directory_are_told_and_not_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reading, "MOST_FILES", 2)
+        for name in "abc":
+            (tmp_path / name).write_bytes(OOM)
+        events = told(tmp_path)
+        assert diagnosis(events).files == 2
+        assert [event.text for event in events if isinstance(event, Warn)] == [
+            f"{tmp_path} has more files: only 2 were read"
+        ]
+
+    def test_that_are_all_empty_are_nothing_to_read(self, tmp_path: Path) -> None:
+        (tmp_path / "log").touch()
+        for targets in ((tmp_path / "log",), (tmp_path,), ("-",)):
+            with pytest.raises(UsageError, match="nothing to read"):
+                told(*targets)
+
+    def test_with_a_long_line_have_their_lines_counted_all_the_same(self, tmp_path: Path) -> None:
+        long = b"x" * 300_000
+        (tmp_path / "log").write_bytes(long + b"\nb\n" + long + b" CUDA out of memory " + long + b"\n" + OOM)
+        events = told(tmp_path / "log")
+        found = diagnosis(events).found
+        assert found is not None
+        assert [line.line for line in found.evidence] == [3]
+        assert diagnosis(events).lines == 5
+
     def test_are_left_at_a_ctrl_c(self, tmp_path: Path) -> None:
         (tmp_path / "a.log").write_bytes(OOM)
         control = Control()
@@ -183,7 +266,7 @@ class TestFiles:
     def test_with_a_huge_line_take_no_more_than_a_piece_of_it_at_a_time(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(command, "BLOCK", 1000)
+        monkeypatch.setattr(reading, "BLOCK", 1000)
         (tmp_path / "a.log").write_bytes(b"x" * 300_000 + b"\n" + OOM)
         found = diagnosis(told(tmp_path / "a.log"))
         assert found.found is not None
@@ -196,14 +279,15 @@ class TestStandardInput:
         assert found is not None
         assert found.evidence[0].file == "<stdin>"
 
-    def test_that_is_closed_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="standard input is closed"):
-            told("-")
+    def test_may_be_packed(self) -> None:
+        assert code(told("-", stdin=gzip.compress(OOM))) == 0
+
+    def test_that_can_not_be_read_is_told(self) -> None:
+        with pytest.raises(UsageError, match="<stdin> can't be read: Bad file descriptor"):
+            list(explain(["-"], NoTransport(), Control(), os.open(os.devnull, os.O_WRONLY)))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [(OOM, 0), (LOST, 1), (b"nothing\n", 1), (b"step 1 loss 0.5\n", 0), (b"", 1)]
-)
+@pytest.mark.parametrize(("text", "expected"), [(OOM, 0), (LOST, 1), (b"nothing\n", 1), (b"step 1 loss 0.5\n", 0)])
 def test_the_exit_code_tells_whether_the_cause_is_known_or_all_is_well(text: bytes, expected: int) -> None:
     assert code(told("-", stdin=text)) == expected
 

@@ -18,6 +18,8 @@ KEPT = 3
 MOST = 512
 HEAD, TAIL = 16 << 10, 48 << 10
 """Characters of the beginning and of the end that are kept; a program's own exceptions are looked for in the end."""
+CUT = "\r"
+"""Ends a piece of a line that was cut for its length: the line goes on in the next one."""
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 STEP = re.compile(
     r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?s?|[Ll]oss|[Bb]usbw|[Aa]ccuracy|[Tt]okens/s)\b.{0,4}?\d|\d GB/s"
@@ -95,14 +97,19 @@ _WORDS: tuple[tuple[str, _Kind], ...] = (
     *((word, "steps") for word in _STEPS),
     *((word, "done") for word in _DONE),
 )
-_RUN = re.compile(r"[A-Za-z0-9]{2,}")
+_APART = bytes(one if chr(one).isalnum() and one < 128 else ord(" ") for one in range(256))
 
 
-def _by_run() -> dict[str, list[tuple[str, _Kind]]]:
+def _runs(text: str) -> list[bytes]:
+    """The text's runs of letters and digits: taken apart so twice as fast as by an expression."""
+    return text.encode("utf-8", "replace").translate(_APART).split()
+
+
+def _by_run() -> dict[bytes, list[tuple[str, _Kind]]]:
     """The words by their longest run of letters and digits: looking for each in every text takes too long."""
-    found: dict[str, list[tuple[str, _Kind]]] = defaultdict(list)
+    found: dict[bytes, list[tuple[str, _Kind]]] = defaultdict(list)
     for word, kind in _WORDS:
-        found[max(_RUN.findall(word), key=len)].append((word, kind))
+        found[max(_runs(word), key=len)].append((word, kind))
     return dict(found)
 
 
@@ -120,6 +127,7 @@ class LogScan:
         self.progress = progress or Progress()
         self.hits: dict[str, Hits] = {}
         self.facts: dict[str, Hits] = {}
+        self._fed = False
         self.head = self.tail = ""
         self.cut = False
         """Whether ``tail`` is less than the whole."""
@@ -132,18 +140,23 @@ class LogScan:
             text = _ESCAPE.sub("", text)
         self.speaks_info = self.speaks_info or "NCCL INFO" in text
         counted = 0
-        line = self.lines
+        line = self.lines  # those that have come to their end
         for start, at, kind in sorted(_found(text), key=lambda hit: hit[:2]):
-            line += text.count("\n", counted, start)
+            line += text.count("\n", counted, start) - text.count(CUT, counted, start)
             counted = start
             end = text.find("\n", at)
             end = len(text) if end < 0 else end
             self._take(kind, line + 1, text[max(start, at - AROUND) : min(end, at + AROUND)])
-        whole = f"{self.tail}\n{text}" if self.lines else text
+        self.lines += text.count("\n") + 1 - text.count(CUT)
         if len(self.head) < HEAD:
-            self.head = (f"{self.head}\n{text}" if self.lines else text)[:HEAD]
+            self.head = self._joined(self.head, text)[:HEAD]
+        whole = self._joined(self.tail, text)
         self.tail, self.cut = whole[-TAIL:], self.cut or len(whole) > TAIL
-        self.lines += text.count("\n") + 1
+        self._fed = True
+
+    def _joined(self, before: str, text: str) -> str:
+        """Lines that were cut are whole again."""
+        return f"{before}\n{text}".replace(f"{CUT}\n", "") if self._fed else text.replace(f"{CUT}\n", "")
 
     def excerpt(self) -> str:
         """Its beginning and its end, or all of it."""
@@ -177,7 +190,7 @@ class LogScan:
 def _found(text: str) -> Iterator[tuple[int, int, _Kind]]:
     """Each line that has a word of a kind, once a kind: its beginning and the word's, and the kind."""
     seen: set[tuple[int, str]] = set()
-    there = _BY_RUN.keys() & set(_RUN.findall(text))
+    there = _BY_RUN.keys() & set(_runs(text))
     for word, kind in (one for run in there for one in _BY_RUN[run]):
         name = kind if isinstance(kind, str) else kind.id
         at = text.find(word)
