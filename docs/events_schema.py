@@ -36,7 +36,7 @@ run that has a directory; `runs` a `recorded_run` for each, open ones first; `cl
 as a `dry_run` and then, once it was agreed to, as it was done.
 
 `doctor` tells an `examined` for each node that could be asked (`unreachable` or `refused` for the others), then a
-`finding` for each fault of each node, the errors first; `facts_saved` comes before them, where they are saved.
+`finding` for each fault of each node, the errors first; `facts_saved` follows them, where they are saved.
 
 - Times are seconds of Unix time, durations seconds, sizes bytes; all are numbers. `since` is on this machine's clock,
   the `time` of a log line on the node's.

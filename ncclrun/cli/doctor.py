@@ -32,7 +32,7 @@ def doctor(
     """
     from ncclrun.commands.doctor import doctor as command
     from ncclrun.commands.doctor import from_file
-    from ncclrun.commands.recordfile import load, refuse_unwritable
+    from ncclrun.commands.recordfile import SAVED, load
     from ncclrun.model.errors import UsageError
 
     if mask_addresses and save is None:
@@ -44,7 +44,7 @@ def doctor(
         with signals() as control:
             show(from_file(records), control, json=json, page=Page(html, f"ncclrun doctor --from {from_.name}"))
     if save is not None:
-        refuse_unwritable(save)
+        SAVED.refuse_unwritable(save)
     spec = find_cluster(cluster, hosts, nodes)
     with signals() as control, open_transport(ask_pass, spec) as transport:
         events = command(spec, transport, control, file=save, mask=mask_addresses)

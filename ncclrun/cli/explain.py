@@ -35,14 +35,14 @@ def explain(
 
     Exit code 0 when that is known or all is well, 1 when no cause was found, 2 when there is nothing to read.
     """
-    from ncclrun.commands.bundle import refuse_unwritable
+    from ncclrun.commands.bundle import BUNDLE_FILE
     from ncclrun.commands.explain import explain as command
     from ncclrun.model.errors import UsageError
 
     if mask_addresses and bundle is None:
         raise UsageError("--mask-addresses is for the file of --bundle", fix="add --bundle FILE")
     if bundle is not None:
-        refuse_unwritable(bundle)
+        BUNDLE_FILE.refuse_unwritable(bundle)
 
     nodes = cluster_of(cluster)
     with signals() as control, open_transport(ask_pass, nodes) as transport:

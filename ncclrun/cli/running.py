@@ -113,9 +113,9 @@ class Page:
         self._title = title
         self._events: list[Event] = []
         if path is not None:
-            from ncclrun.console.page import refuse_unwritable
+            from ncclrun.console.page import PAGE
 
-            refuse_unwritable(path)
+            PAGE.refuse_unwritable(path)
 
     def add(self, event: Event) -> None:
         """Takes one event."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import platform
@@ -13,24 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ncclrun.commands.history import RunDir
+from ncclrun.commands.outfile import OutFile
 from ncclrun.commands.ownversion import own_version
 from ncclrun.diagnosis.explain.scan import LogScan
-from ncclrun.model.errors import UsageError
 from ncclrun.model.explainevents import Bundled, Explained
 from ncclrun.model.pseudonyms import Pseudonyms
 from ncclrun.model.secrets import text_shown
 
 FOLDER = "ncclrun-bundle"
+BUNDLE_FILE = OutFile("--bundle", FOLDER.encode())
 MOST_LOGS = 2000
 """Logs in one file; of more, those that are evidence come first."""
-
-
-def refuse_unwritable(path: Path) -> None:
-    """Raises UsageError before the work when the file can't be written there after it."""
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"--bundle {path}: it is there already", fix="name a file that is not there yet")
-    if not path.parent.is_dir() or path.is_dir():
-        raise UsageError(f"--bundle {path}: no file can be made there", fix="name a file in a directory that is there")
 
 
 def write(path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | None, *, mask: bool) -> Bundled:
@@ -45,18 +39,18 @@ def write(path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | 
         return text if pseudonyms is None else pseudonyms.text(text)
 
     files = list(_files(found, scans, record, {} if run is None else run.read("end.json") or {}))
-    try:
-        path.touch(mode=0o600)
-        with tarfile.open(path, "w:gz") as archive:
-            for name, text in files:
-                data = shown(text).encode("utf-8", "replace")
-                entry = tarfile.TarInfo(f"{FOLDER}/{shown(name)}")
-                entry.size, entry.mtime = len(data), int(time.time())
-                archive.addfile(entry, io.BytesIO(data))
-        size = path.stat().st_size
-    except OSError as error:
-        raise UsageError(f"--bundle {path}: {error.strerror}", fix="name another file with --bundle") from error
-    return Bundled(path=str(path), logs=min(len(scans), MOST_LOGS), size=size, masked=mask)
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(FOLDER, "wb", fileobj=packed) as zipped,  # its header has this name, not the path as typed
+        tarfile.open(fileobj=zipped, mode="w") as archive,
+    ):
+        for name, text in files:
+            data = shown(text).encode("utf-8", "replace")
+            entry = tarfile.TarInfo(f"{FOLDER}/{shown(name)}")
+            entry.size, entry.mtime = len(data), int(time.time())
+            archive.addfile(entry, io.BytesIO(data))
+    BUNDLE_FILE.write(path, packed.getvalue())
+    return Bundled(path=str(path), logs=min(len(scans), MOST_LOGS), size=len(packed.getvalue()), masked=mask)
 
 
 def _files(

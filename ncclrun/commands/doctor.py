@@ -50,12 +50,14 @@ _Told = tuple[Examination, Names]
 def doctor(
     cluster: ClusterSpec, transport: Transport, control: Control, *, file: Path | None = None, mask: bool = False
 ) -> Iterator[Event]:
-    """Visits all nodes, saves what they tell if there is a ``file`` for it, and judges it."""
+    """Visits all nodes, judges what they tell, and saves it if there is a ``file`` for it."""
     began = time.monotonic()
     records = yield from _gathered(cluster, transport, control)
+    *told, end = judged(records, began)
+    yield from told  # before it is saved: a full disk is to cost the file alone
     if file is not None:
         yield save(file, records, mask=mask)
-    yield from judged(records, began)
+    yield end
 
 
 def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> Generator[Event, None, Records]:

@@ -107,7 +107,7 @@ def _run(targets: Sequence[str]) -> RunDir:
 def _of_run(run: RunDir, transport: Transport, control: Control) -> Generator[Event, None, list[LogScan]]:
     scans: dict[str, LogScan] = {}
     progress: dict[tuple[int, int | None], Progress] = defaultdict(Progress)
-    for event in read_logs(run.run_id, transport, control):
+    for event in read_logs(run.run_id, transport, control, cut=CUT):
         control.check()
         if not isinstance(event, Log):
             yield event

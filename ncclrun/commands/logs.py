@@ -77,8 +77,10 @@ def select(
 class LogReader:
     """Reads one run's logs in the order in which they came."""
 
-    def __init__(self, run: RunDir, wanted: Wanted) -> None:
+    def __init__(self, run: RunDir, wanted: Wanted, cut: str = "") -> None:
+        """``cut`` ends each piece of a line that is too long, but for its last one."""
         self._run = run
+        self._cut = cut
         self._nodes = run_nodes(run)
         self._wanted = wanted
         self._lines: dict[str, LineAssembler] = {}
@@ -276,7 +278,7 @@ class LogReader:
         if not self._wanted.takes(place):
             return
         self._when[place.filename] = when
-        whole = self._lines.setdefault(place.filename, LineAssembler()).feed(data)
+        whole = self._lines.setdefault(place.filename, LineAssembler(cut=self._cut)).feed(data)
         if whole is not None:
             yield self._event(place, whole, when)
 
@@ -333,10 +335,11 @@ def read_logs(
     stream: Stream | None = None,
     tail: int | None = None,
     follow: bool = False,
+    cut: str = "",
 ) -> Iterator[Event]:
     """The logs of a run (the last one by default): from here and, when nothing more comes here, from the nodes."""
     run = find_run(run_id)
-    reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail))
+    reader = LogReader(run, select(run_nodes(run), node=node, ranks=ranks, stream=stream, tail=tail), cut)
     followed, complete = is_followed(run), (run.end() or {}).get("complete", False)
     # The ncclrun that wrote here is gone and did not have it all: the nodes know more.
     incomplete = not followed and not complete

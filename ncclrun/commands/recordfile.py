@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from ncclrun.commands.outfile import OutFile
 from ncclrun.model.doctorevents import FactsSaved
 from ncclrun.model.errors import UsageError
 from ncclrun.model.pseudonyms import Pseudonyms
@@ -17,13 +18,8 @@ from ncclrun.model.record import Records
 from ncclrun.model.secrets import text_shown, value_shown
 
 _RECORDS = TypeAdapter(Records)
+SAVED = OutFile("--save", b'"format": "ncclrun facts')
 LARGEST = 256 << 20
-
-
-def refuse_unwritable(path: Path) -> None:
-    """Raises UsageError before the work when the file can't be written there after it."""
-    if not path.parent.is_dir() or path.is_dir():
-        raise UsageError(f"--save {path}: no file can be made there", fix="name a file in a directory that is there")
 
 
 def save(path: Path, records: Records, *, mask: bool) -> FactsSaved:
@@ -34,12 +30,8 @@ def save(path: Path, records: Records, *, mask: bool) -> FactsSaved:
         facts = [one.facts for one in records.nodes if one.facts is not None]
         hosts = [name for one in records.nodes for name in (one.host, one.name)] + [one.hostname for one in facts]
         data = _each_text(data, Pseudonyms(hosts, [one.user for one in facts]).text)
-    text = json.dumps(data, indent=1) + "\n"
-    try:
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="ascii")
-    except OSError as error:
-        raise UsageError(f"--save {path}: {error.strerror}", fix="name another file with --save") from error
+    text = json.dumps({"format": data.pop("format"), **data}, indent=1) + "\n"
+    SAVED.write(path, text.encode("ascii"))
     return FactsSaved(path=str(path), nodes=len(records.nodes), size=len(text), masked=mask)
 
 

@@ -47,12 +47,13 @@ class DoctorBoard:
             case FactsSaved():
                 self._saved.append(event)
             case Failure() | Ended():
-                return self._rest(width)
+                return self.rest(width)
             case _:
                 pass
         return "", []
 
-    def _rest(self, width: int | None) -> tuple[str, list[Note]]:
+    def rest(self, width: int | None) -> tuple[str, list[Note]]:
+        """What is not said yet: an end may fail to come, as where a file can't be written."""
         text = table_text(HEADS, rows(self._rows), width=width, styles=_styles(self._rows), spare=SPARE)
         text = text if self._rows else ""
         notes = [*unknown_notes(self._rows), *finding_notes(self._found), *map(_saved_note, self._saved)]

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from ncclrun.commands.outfile import OutFile
 from ncclrun.console.doctor import HEADS, grouped, rows
 from ncclrun.console.findings import Finding, fold, same_on
 from ncclrun.console.heatmap import DENSE, MOST, heatmap, looks
@@ -18,13 +19,13 @@ from ncclrun.console.metrics import Metric, metrics
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
 from ncclrun.console.resolved import conclusion_lines, probed_words
 from ncclrun.console.sanitize import one_line
-from ncclrun.console.words import count, duration, moment, shell_word, speed
+from ncclrun.console.words import count, duration, moment, speed
 from ncclrun.model.doctorevents import DoctorFinding, Examined
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Connected, Event, Failure, Refused, Unreachable, Warn
 from ncclrun.model.netevents import Judged, Pinged
 
+PAGE = OutFile("--html", b'<meta name="generator" content="ncclrun">', mode=0o666)
 WORST = 40
 """Pairs in the table of the worst."""
 OPEN = 64
@@ -39,23 +40,9 @@ class _Page(Template):
     delimiter = "%%"
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Raises UsageError before the work when the page can't be written there after it."""
-    if not path.parent.is_dir():
-        raise UsageError(
-            f"--html {path}: there is no directory {path.parent}", fix=f"mkdir -p {shell_word(str(path.parent))}"
-        )
-    if path.is_dir():
-        raise UsageError(f"--html {path}: that is a directory", fix=f"--html {path / 'network.html'}")
-
-
 def write_page(path: Path, title: str, events: Sequence[Event]) -> None:
     """Writes the page. Raises UsageError when the file can't be written."""
-    text = render_page(title, events)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--html {path}: {error.strerror}", fix="name another file with --html") from error
+    PAGE.write(path, render_page(title, events).encode("utf-8", "replace"))
 
 
 def render_page(title: str, events: Sequence[Event]) -> str:

@@ -76,6 +76,7 @@ class PlainView:
     def close(self) -> None:
         """Says what ping found, and what was held back."""
         runs, told = self._runs.rest(None)
-        self._stdout.write(runs)
-        self._stderr.write(render(told, colors=False))
+        examined, ills = self._doctor.rest(None)
+        self._stdout.write(runs + examined)
+        self._stderr.write(render([*told, *ills], colors=False))
         self._stderr.write(render([*self._progress.rest(), *self._board.verdict()], colors=False))

@@ -108,8 +108,9 @@ class TerminalView:
             if table:
                 table += self._network.below_ping(self._screen.columns)
             runs, told = self._runs.rest(self._screen.columns)
-            notes = [*told, *self._progress.rest(), *self._board.verdict()]
-            self._screen.write(table + runs + render(notes, colors=True, width=self._screen.columns))
+            examined, ills = self._doctor.rest(self._screen.columns)
+            notes = [*told, *ills, *self._progress.rest(), *self._board.verdict()]
+            self._screen.write(table + runs + examined + render(notes, colors=True, width=self._screen.columns))
             self._screen.close()
 
     def _run(self) -> None:

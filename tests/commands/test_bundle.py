@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ncclrun.commands.bundle import FOLDER, refuse_unwritable
+from ncclrun.commands.bundle import FOLDER
 from ncclrun.commands.control import Control
 from ncclrun.commands.explain import explain
-from ncclrun.model.errors import UsageError
 from ncclrun.model.explainevents import Bundled
 from tests.commands.test_logs import ERR0, NoTransport, make_run, write
 
@@ -78,14 +77,3 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept(tmp_path: Path) -> Non
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
     bundled(tmp_path / "b.tgz", "-")
     assert (tmp_path / "b.tgz").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_place_where_no_file_can_be_is_refused_before_the_work(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no file can be made there"):
-        refuse_unwritable(tmp_path / "nowhere/b.tgz")
-
-
-def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "train.log").write_text("mine\n")
-    with pytest.raises(UsageError, match="there already"):
-        refuse_unwritable(tmp_path / "train.log")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ncclrun.console.doctor import DoctorBoard
 from ncclrun.console.notes import render
+from ncclrun.console.output import Output
 from ncclrun.console.page import render_page
+from ncclrun.console.plain import PlainView
+from ncclrun.console.terminal import TerminalView
+from ncclrun.console.view import View
 from ncclrun.model.doctorevents import DoctorFinding, Examined
 from ncclrun.model.endevents import Ended
 from ncclrun.model.events import Event
@@ -103,3 +110,16 @@ def test_the_page_has_all_of_it_and_nothing_of_it_is_markup() -> None:
     assert "2 x H100" in page
     assert "<script>alert" not in page
     assert "<section hidden>\n<h2>Who reaches whom</h2>" in page
+
+
+@pytest.mark.parametrize("colors", [False, True])
+def test_what_was_found_is_told_even_if_no_end_follows(colors: bool) -> None:
+    out = io.StringIO()
+    view: View = PlainView(Output(out), Output(out))
+    if colors:
+        view = TerminalView(Output(out), colors=8, size=lambda: (100, 24), ticking=False)
+    view.show(examined(0))
+    view.show(finding(0))
+    view.close()
+    assert "its login sets RANK" in out.getvalue()
+    assert "Ubuntu 22.04" in out.getvalue()

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncclrun.console.metrics import metrics
-from ncclrun.console.page import refuse_unwritable, render_page, write_page
+from ncclrun.console.page import render_page, write_page
 from ncclrun.console.pairs import Seen
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Event, Failure, Warn
 from tests.console.networks import judged, link, linked, path, resolved, says, transfer
 
@@ -171,10 +170,7 @@ class TestTheFile:
         write_page(tmp_path / "n.html", "lab", network(2, ["日", "b"]))
         assert "日" in (tmp_path / "n.html").read_text(encoding="utf-8")
 
-    def test_is_refused_before_the_work_where_it_can_not_be(self, tmp_path: Path) -> None:
-        refuse_unwritable(tmp_path / "n.html")
-        for wrong in (tmp_path, tmp_path / "none" / "n.html"):
-            with pytest.raises(UsageError, match="--html"):
-                refuse_unwritable(wrong)
-            with pytest.raises(UsageError, match="--html"):
-                write_page(wrong, "lab", [])
+    def test_is_known_as_one_and_may_be_written_again(self, tmp_path: Path) -> None:
+        for title in ("one", "two"):
+            write_page(tmp_path / "n.html", title, network(2))
+        assert "<title>two</title>" in (tmp_path / "n.html").read_text(encoding="utf-8")
