@@ -25,7 +25,8 @@ STEP = re.compile(
     r"\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?s?|[Ll]oss|[Bb]usbw|[Aa]ccuracy|[Tt]okens/s)\b.{0,4}?\d|\d GB/s"
 )
 DONE = re.compile(
-    r"\b[Tt]raining (?:is )?(?:done|complete|finished|ended)|\b[Ff]inished [Tt]raining|stopped: `max_|'train_runtime':"
+    r"\b[Tt]raining (?:is )?(?:done|complete|finished|ended)|\b[Ff]inished [Tt]raining|stopped: `max_|"
+    r"'train_runtime':"
 )
 """What work says when it has come to its end."""
 _DONE = (
@@ -35,7 +36,13 @@ _DONE = (
     "stopped: `max_",
     "train_runtime",
 )
-_WENT = ("Init COMPLETE", "Connected all", "Destroy COMPLETE", "Completed store-based barrier")
+_WENT = (
+    "Init COMPLETE",
+    "Connected all",
+    "Destroy COMPLETE",
+    "Completed store-based barrier",
+    "All distributed processes registered",
+)
 _PROGRESS = ("step", "epoch", "iter", "iters", "iteration", "iterations", "loss", "busbw", "accuracy", "tokens/s")
 _STEPS = ("GB/s", *_PROGRESS, *map(str.capitalize, _PROGRESS))
 FACTS = {

@@ -142,7 +142,9 @@ HEALTHY = {
         """
         GPU available: True (cuda), used: True
         UserWarning: The 'train_dataloader' does not have many workers which may be a bottleneck.
+        Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2
         distributed_backend=nccl
+        All distributed processes registered. Starting with 2 processes
         Epoch 2: 100%|##########| 32/32 [00:01<00:00, train_loss=0.31]
         `Trainer.fit` stopped: `max_epochs=3` reached.
         [W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=48): Connection reset by peer
@@ -331,7 +333,7 @@ def test_the_same_real_network_accused_when_it_hangs() -> None:
         "RuntimeError: the shards of this checkpoint are of two runs",
         "[rank1]: lib.sub.StrangeError: no",
         "slurmd: error: task 3 on n7: exit code 7",
-        "prog.sh: line 3: 12345 Illegal instruction     (core dumped) python train.py",
+        "prog.sh: line 3: 12345 Aborted                 (core dumped) python train.py",
         "ncclrun: stalled after 19 s, exit code 123",
     ),
 )

@@ -380,6 +380,70 @@ FAILURES: list[tuple[str, str, Verdict, str]] = [
         gpu2: requests.exceptions.ConnectionError: HTTPSConnectionPool(host='hub.example', port=443): Max retries exceeded with url: /m/config.json (Caused by NewConnectionError)
         gpu2: OSError: We couldn't connect to 'https://hub.example' to load this file, couldn't find it in the cached files
     """),
+    ("NCCL 2.14: GPUs that NCCL itself does not join, and a peer that is gone", "closed-remote", "consequence", """
+        node1: node1:15874:17284 [4] NCCL INFO P2P is disabled between connected GPUs 4 and 3. You can repress this message with NCCL_IGNORE_DISABLED_P2P=1.
+        node2: Last error:
+        node2: Net : Call to recv from 10.20.0.2<56843> failed : Connection refused
+        RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1269, internal error, NCCL version 2.14.3
+    """),
+    ("NCCL: a rank too many", "rank-invalid", "cause", """
+        worker-1:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2
+        RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:784, invalid usage, NCCL version 2.7.8
+    """),
+    ("NCCL's tests", "internal-error", "consequence", """
+        gpu1: Test NCCL failure common.cu:958 'internal error'
+         .. gpu1 pid 4711: Test failure common.cu:842
+    """),
+    ("torch 2.9: a store that does not answer", "init-timeout-store", "consequence", """
+        [rank0]:[W902 16:27:57.29 socket.cpp:494] [c10d] waitForInput: socket SocketImpl(fd=33, addr=[n2]:39076, remote=[n1]:29501) timed out after 1800000ms
+    """),
+    ("torch: a communicator that another's failure aborted", "remote-error", "consequence", """
+        [rank3]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.
+    """),
+    ("Ray: an actor that tells its container's address", "if-docker-net", "cause", """
+        (RayWorker pid=4711, ip=10.0.1.75) [E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (172.17.0.2, 44737).
+    """),
+    ("Lightning: a rank that waits", "waits-for-ranks", "consequence", """
+        GPU available: True, used: True
+        initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/8
+        initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/8
+    """),
+    ("MPI: the wrong interfaces", "mpi-nics", "cause", """
+        At least one pair of MPI processes are unable to reach each other for
+        MPI communications.  This means that no Open MPI device has indicated
+    """),
+    ("MPI: a process that aborted", "process-ended", "consequence", """
+        prterun noticed that process rank 7 with PID 0 on node n4 exited on signal 6 (Aborted).
+    """),
+    ("DeepSpeed: another nvcc", "cuda-mismatch", "cause", """
+        [rank0]: deepspeed.ops.op_builder.builder.CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 11.8 does not match the version torch was compiled with 12.1, unable to compile cuda/cpp extensions without a matching cuda version.
+    """),
+    ("data that is on one host alone", "ssh-path", "cause", """
+        gpu2: Traceback (most recent call last):
+        gpu2: FileNotFoundError: [Errno 2] No such file or directory: '/data/corpus/train.bin'
+    """),
+    ("another user's directory", "file-denied", "cause", """
+        PermissionError: [Errno 13] Permission denied: '/nfs/run7/last.pt'
+    """),
+    ("a file system that went away", "io-error", "cause", """
+        OSError: [Errno 5] Input/output error: '/nfs/run7/last.pt'
+    """),
+    ("a checkpoint that is half", "file-broken", "cause", """
+        [rank5]: RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory
+    """),
+    ("an older processor", "sigill", "component", """
+        run.sh: line 3: 12345 Illegal instruction     (core dumped) python train.py
+    """),
+    ("a host of another architecture", "exec-format", "cause", """
+        gpu5: bash: /opt/env/bin/python: cannot execute binary file: Exec format error
+    """),
+    ("Slurm: no such program there", "ssh-nocmd", "cause", """
+        slurmstepd: error: execve(): torchrun: No such file or directory
+        srun: error: n03: task 5: Exited with exit code 2
+    """),
+    ("vLLM: no GPU", "cuda-no-gpu", "cause", """
+        RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG` to turn on verbose logging
+    """),
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ SIGNATURES = (
             "Socket closed",
         ),
         pattern=r"Connection closed by remote peer(?: (?P<peer>[^\s<]+))?|gloo\S* Connection closed by peer \[|"
-        r"recv from (?P<address>\S+) failed : (?:Connection reset|Broken pipe)|Call to (?:recv|send|write|"
+        r"recv from (?P<address>\S+) failed ?: (?:Connection re(?:set|fused)|Broken pipe)|Call to (?:recv|send|write|"
         r"read)\w* failed ?: (?:Connection reset|Broken pipe)|(?:Error: |errno 104\W+|pair\.cc:\d+\] (?:read|"
         r"write)\w* \[[^\]]*\]:\d+: )(?:\[Errno \d+\] )?(?:Connection reset by peer|Broken pipe|Socket closed)",
         sample="gpu1:9:40 [0] NCCL WARN socketProgress: Connection closed by remote peer gpu2.lab<32926>",
@@ -37,7 +37,11 @@ SIGNATURES = (
         id="remote-error",
         title="NCCL lost another rank",
         weight=Weight.CONSEQUENCE,
-        words=("ncclRemoteError", "remote process exited or there was a network error"),
+        words=(
+            "NCCL communicator was aborted",
+            "ncclRemoteError",
+            "remote process exited or there was a network error",
+        ),
         sample="ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
         "prematurely.",
         cause="A peer died, or the network to it was cut.",
@@ -102,7 +106,9 @@ SIGNATURES = (
         id="internal-error",
         title="NCCL: an internal check failed",
         weight=Weight.CONSEQUENCE,
-        words=("ncclInternalError", "internal error - please report this issue"),
+        words=("ncclInternalError", "internal error"),
+        pattern=r"ncclInternalError|internal error - please report this issue|(?i:nccl)\S* (?:Error|error|failure|"
+        r"failed)\b.*internal error",
         sample="ncclInternalError: Internal check failed.",
         cause="In spite of its words often a setting: old versions say so when no interface is found. The line under "
         '"Last error" tells.',
@@ -116,9 +122,11 @@ SIGNATURES = (
         words=(
             "ncclInvalidUsage",
             "ncclInvalidArgument",
-            "invalid usage (run with NCCL_DEBUG=WARN",
+            "invalid usage",
             "invalid argument (run with NCCL_DEBUG=WARN",
         ),
+        pattern=r"ncclInvalid(?:Usage|Argument)|invalid (?:usage|argument) \(run with NCCL_DEBUG=WARN|"
+        r"(?i:nccl)\S* (?:Error|error|failure|failed)\b.*invalid usage",
         sample="ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
         cause="Two ranks on one GPU, different versions, or (from 2.26) no interface that the settings allow.",
         cure=_SEE,
@@ -153,8 +161,12 @@ SIGNATURES = (
         id="watchdog",
         title="A collective did not end in time",
         weight=Weight.COMPONENT,
-        words=("Watchdog caught collective operation timeout",),
-        pattern=r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
+        words=(
+            "Timeout at NCCL work: ",
+            "Watchdog caught collective operation timeout",
+        ),
+        pattern=r"Timeout at NCCL work: (?P<work>\d+)|"
+        r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
         r"OpType=(?P<op>\w+)",
         sample="[rank5]:[E1130 12:00:00.1 ProcessGroupNCCL.cpp:632] [Rank 5] Watchdog caught collective operation "
         "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 "
@@ -185,8 +197,8 @@ SIGNATURES = (
         id="init-timeout-store",
         title="A key that another rank should set never came",
         weight=Weight.CONSEQUENCE,
-        words=("Socket Timeout", "wait timeout after"),
-        pattern=r"Socket Timeout|wait timeout after \d+ ?ms, keys",
+        words=("Socket Timeout", "wait timeout after", "waitForInput"),
+        pattern=r"waitForInput: .*timed out after \d+ ?ms|Socket Timeout|wait timeout after \d+ ?ms, keys",
         sample="torch.distributed.DistStoreError: wait timeout after 600000ms, keys: /default_pg/0//cuda//0",
         cause="Some rank died or hangs before it got there.",
         cure=_FIRST,

@@ -68,6 +68,7 @@ SIGNATURES = (
             "No CUDA GPUs are available",
             "Found no NVIDIA driver",
             "CUDA unknown error",
+            "Failed to infer device type",
             "NVIDIA-SMI has failed",
             "NVML: Driver Not Loaded",
             "libcuda.so.1: cannot open",
@@ -107,7 +108,11 @@ SIGNATURES = (
         id="no-kernel",
         title="This build of torch, or of an extension, knows no code for the GPU",
         weight=Weight.CAUSE,
-        words=("no kernel image is available", "is not compatible with the current PyTorch installation"),
+        words=(
+            "no kernel image is available",
+            "CUDA error: invalid device function",
+            "is not compatible with the current PyTorch installation",
+        ),
         sample="RuntimeError: CUDA error: no kernel image is available for execution on the device",
         cause="The GPU of {host} is newer, or older, than the architectures that the package was built for; "
         "mixed GPUs show it on one host only.",
@@ -184,7 +189,11 @@ SIGNATURES = (
         id="cuda-fork",
         title="CUDA was used before the processes were forked",
         weight=Weight.CAUSE,
-        words=("Cannot re-initialize CUDA in forked subprocess", "'initialization error'"),
+        words=(
+            "Cannot re-initialize CUDA in forked subprocess",
+            "'initialization error'",
+            "CUDA error: initialization error",
+        ),
         sample="RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, "
         "you must use the 'spawn' start method",
         cause="A process that has used CUDA can't hand it on to children that fork makes of it.",

@@ -62,4 +62,57 @@ SIGNATURES = (
             there("sudo dmesg -T | tail -50", note="errors of the disk"),
         ),
     ),
+    Signature(
+        id="io-error",
+        title="A disk or a network file system failed",
+        weight=Weight.CAUSE,
+        words=(
+            "[Errno 5] Input/output error",
+            "[Errno 121] Remote I/O error",
+            "[Errno 107] Transport endpoint is not connected",
+        ),
+        pattern=r"\[Errno (?:5|121|107)\] [^:]+(?:: ['\"](?P<path>/[^'\"]+)['\"])?",
+        sample="OSError: [Errno 5] Input/output error: '/nfs/run7/last.pt'",
+        cause="The kernel of {host} could not read or write there: the disk is faulty, or the server of the "
+        "mount went away.",
+        cure=(
+            there("findmnt -T {path}", "findmnt -t nfs,nfs4,lustre,fuse", note="what is mounted, and from where"),
+            there("sudo dmesg -T | tail -50", note="what the kernel says of it"),
+        ),
+        over=("write-failed", "process-ended"),
+    ),
+    Signature(
+        id="file-denied",
+        title="A file or directory may not be read or written there",
+        weight=Weight.CAUSE,
+        words=("PermissionError: [Errno 13]",),
+        pattern=r"PermissionError: \[Errno 13\] Permission denied(?:: ['\"](?P<path>/[^'\"]+)['\"])?",
+        sample="PermissionError: [Errno 13] Permission denied: '/data/run7/last.pt'",
+        cause="It belongs to another user or group: the same name may have another number on {host}, or a "
+        "container runs as root and left it so.",
+        cure=(there("ls -ld {path}; id", "id", note="whose it is, and who runs the job"),),
+        over=("process-ended",),
+    ),
+    Signature(
+        id="file-broken",
+        title="A checkpoint or model file is not whole",
+        weight=Weight.CAUSE,
+        words=(
+            "failed finding central directory",
+            "PytorchStreamReader failed",
+            "invalid load key",
+            "Error while deserializing header",
+        ),
+        sample="RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+        cause="Its writer was ended in the middle, its copy to {host} was not complete, or it is only a pointer "
+        "to a large file (Git LFS).",
+        cure=(
+            say(
+                "Compare size and sha256sum of the file with those where it came from; go on from the checkpoint "
+                "before it."
+            ),
+            say("Write to another name and rename it, on one rank alone, so that a half one is never taken."),
+        ),
+        over=("process-ended",),
+    ),
 )

@@ -168,13 +168,17 @@ SIGNATURES = (
             "returned non-zero exit status",
             "a non-zero exit code",
             "exited with non-zero status",
+            "exited on signal",
+            "CrashLoopBackOff",
+            "Back-off restarting failed container",
             "MPI_ABORT was invoked on rank",
             "Exited with exit code",
             "Horovod has been shut down",
             "Terminating remaining workers after failure",
             "was aborted",
         ),
-        pattern=r"Process(?:Exited|Raised)Exception|BrokenProcessPool|DeadlockDetectedException|"
+        pattern=r"exited on signal (?!7\b|9\b|11\b)\d+|CrashLoopBackOff|Back-off restarting failed container|"
+        r"Process(?:Exited|Raised)Exception|BrokenProcessPool|DeadlockDetectedException|"
         r"Engine core initialization failed|EngineDeadError|(?:RayActor|ActorDied|WorkerCrashed)Error|"
         r"exits with return code = (?!-9\b|-11\b)-?[1-9]|"
         r"CalledProcessError: .*returned non-zero exit status|a non-zero exit code|"
@@ -184,5 +188,40 @@ SIGNATURES = (
         sample="srun: error: n03: task 5: Exited with exit code 1",
         cause="The process's own output has the reason, mostly above this line or in another file.",
         cure=(say("Look at the end of that process's log: the first error there is the cause."),),
+    ),
+    Signature(
+        id="sigill",
+        title="A process used an instruction that the processor does not have",
+        weight=Weight.COMPONENT,
+        words=("exitcode", "Signal 4 (SIGILL)", "Illegal instruction", "exited on signal 4", "signal SIGILL"),
+        pattern=r"exitcode\s*: ?-4\b|Signal 4 \(SIGILL\)|\bIllegal instruction\b|exited on signal 4\b|signal SIGILL",
+        sample="  exitcode  : -4 (pid: 9923)",
+        cause="A library was built for a newer processor (AVX2, AVX512) than that of {host}.",
+        cure=(
+            there("lscpu | grep -e 'Model name' -e Flags", note="what it can"),
+            say(
+                "Build the library there, or take the package from its makers instead of one that was built on "
+                "another host."
+            ),
+        ),
+        over=("process-ended", *_FOLLOWS),
+    ),
+    Signature(
+        id="waits-for-ranks",
+        title="A rank waits for others that did not come",
+        weight=Weight.CONSEQUENCE,
+        words=("MEMBER: ",),
+        pattern=r"GLOBAL_RANK: (?P<rank>\d+), MEMBER: (?P<value>\d+/\d+)",
+        sample="Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/8",
+        cause="Lightning said which of how many it is ({value}), and nothing after it: another was not started, "
+        "has the same number, or can't reach MASTER_ADDR.",
+        cure=(
+            say(
+                "See that each number comes once, from 1 to the last: devices and num_nodes are to be what the "
+                "launcher starts."
+            ),
+            here("ncclrun ping {cluster}", note="who reaches whom, and what to open"),
+        ),
+        network=True,
     ),
 )

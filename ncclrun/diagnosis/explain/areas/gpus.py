@@ -121,7 +121,7 @@ SIGNATURES = (
         title="Linked GPUs may not talk to each other directly",
         weight=Weight.CAUSE,
         words=("P2P is disabled between",),
-        pattern=r"P2P is disabled between (?:NVLINK )?connected GPUs",
+        pattern=r"WARN .*P2P is disabled between (?:NVLINK )?connected GPUs",
         sample="gpu1:9:9 [0] graph/paths.cc:340 NCCL WARN P2P is disabled between NVLINK connected GPUs 0 and 1. "
         "This should not be the case given their connectivity",
         cause="A fault of the hardware or the driver.",

@@ -108,8 +108,9 @@ SIGNATURES = (
         id="if-docker-net",
         title="A peer announced its container's private address",
         weight=Weight.CAUSE,
-        words=("connect to 172.", "Connect to 172."),
-        pattern=r"[Cc]onnect to (?P<address>172\.(?:1[7-9]|2\d|30)\.\d+\.\d+)<(?P<port>\d+)> (?:failed|returned)",
+        words=("client socket has timed out after", "connect to 172.", "Connect to 172."),
+        pattern=r"client socket has timed out after .* connect to \((?P<store>172\.1[789]\.\d+\.\d+), \d+\)|"
+        r"[Cc]onnect to (?P<address>172\.(?:1[7-9]|2\d|30)\.\d+\.\d+)<(?P<port>\d+)> (?:failed|returned)",
         sample="gpu1:1203:1227 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 172.18.0.3<40117> "
         "failed : Software caused connection abort",
         cause="{address} is of the range that docker gives to its bridges (unless your own network is): the peer "
@@ -121,7 +122,7 @@ SIGNATURES = (
             say("In a container: docker run --network host on every host (else an overlay or macvlan network)."),
         ),
         check=_CHECK,
-        over=("conn-noroute", "conn-timeout", "conn-unreach", "commid-subnet"),
+        over=("store-timeout", "conn-noroute", "conn-timeout", "conn-unreach", "commid-subnet"),
         network=True,
         early=True,
         doctor=("container_network",),

@@ -116,8 +116,9 @@ SIGNATURES = (
         id="ssh-nocmd",
         title="A program is not on the PATH of a session without a terminal",
         weight=Weight.CAUSE,
-        words=("not found", "exitcode 127", "exit status 127"),
-        pattern=r"(?:torchrun|python3?|deepspeed|conda): (?:command )?not found|\(exitcode 127\)|exit status 127",
+        words=("execve(): ", "not found", "exitcode 127", "exit status 127"),
+        pattern=r"execve\(\): \S+: No such file|(?:torchrun|python3?|deepspeed|conda): (?:command )?not found|"
+        r"\(exitcode 127\)|exit status 127",
         sample="bash: line 1: torchrun: command not found",
         cause="Over SSH without a terminal .bashrc is left at its first lines, before conda or the environment is "
         "set up.",
@@ -135,12 +136,13 @@ SIGNATURES = (
         title="A file or directory is not there on this host",
         weight=Weight.CAUSE,
         words=("No such file or directory", "can't open file"),
-        pattern=r"bash: (?:line \d+: )?(?:cd: )?(?P<path>/[^\s:]+): No such file or directory|"
+        pattern=r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<missing>[^'\"]+)|"
+        r"bash: (?:line \d+: )?(?:cd: )?(?P<path>/[^\s:]+): No such file or directory|"
         r"can't open file '(?P<file>[^']+)'",
         sample="gpu8: bash: /home/ada/env/bin/python: No such file or directory",
         cause="The path exists where it was typed and not on {host}: no shared disk, or another home.",
         cure=(
-            there("ls -ld {path}", "ls -ld {file}"),
+            there("ls -ld {path}", "ls -ld {file}", "ls -ld {missing}"),
             here(
                 "ncclrun launch {cluster} {script}",
                 note="sends the script's directory along; launch.python may differ by node",
@@ -207,5 +209,34 @@ SIGNATURES = (
             ),
         ),
         over=("process-ended",),
+    ),
+    Signature(
+        id="cuda-mismatch",
+        title="The CUDA compiler is of another version than torch's CUDA",
+        weight=Weight.CAUSE,
+        words=("does not match the version torch was compiled with", "mismatches the version that was used to compile"),
+        sample="CUDAMismatchException: Installed CUDA version 11.8 does not match the version torch was compiled "
+        "with 12.1",
+        cause="An extension (DeepSpeed's, apex, flash-attn) is built on {host} with the nvcc that is found "
+        "there, which is of another CUDA than torch.",
+        cure=(
+            there("nvcc --version | tail -2; python3 -c 'import torch; print(torch.version.cuda)'", note="both"),
+            say("Point CUDA_HOME to the CUDA that torch has, or install the torch for the CUDA that is there."),
+        ),
+        over=("process-ended",),
+    ),
+    Signature(
+        id="exec-format",
+        title="A program is for another kind of processor",
+        weight=Weight.CAUSE,
+        words=("xec format error",),
+        pattern=r"(?P<path>/[^\s:'\"]+)?['\"]?:? ?[Ee]xec format error",
+        sample="gpu5: bash: /opt/env/bin/python: cannot execute binary file: Exec format error",
+        cause="{host} is of another architecture (aarch64 beside x86_64) than the environment or image that was "
+        "copied to it.",
+        cure=(
+            there("uname -m", note="what it is"),
+            say("Make the environment anew there, or take an image for that architecture."),
+        ),
     ),
 )

@@ -259,4 +259,25 @@ SIGNATURES = (
             say("Set VLLM_HOST_IP to it on each node before ray start, not in the job."),
         ),
     ),
+    Signature(
+        id="mpi-nics",
+        title="MPI's processes take interfaces that do not reach each other",
+        weight=Weight.CAUSE,
+        words=(
+            "At least one pair of MPI processes are unable to reach each other",
+            "received unexpected process identifier",
+            "Two mutually-exclusive MCA variables",
+        ),
+        sample="[n2][[22157,1],4][btl_tcp_endpoint.c:626:mca_btl_tcp_endpoint_recv_connect_ack] received "
+        "unexpected process identifier [[22157,1],7]",
+        cause="Open MPI tries every interface, also those that several hosts have alike (docker0, virbr0); two "
+        "settings that exclude each other make it worse.",
+        cure=(
+            here(
+                "ncclrun resolve {cluster}",
+                note="which interface joins the nodes: mpirun --mca btl_tcp_if_include wants its name, or its subnet",
+            ),
+        ),
+        network=True,
+    ),
 )

@@ -141,4 +141,17 @@ SIGNATURES = (
         check="`ncclrun nccl lint` says so",
         doctor=("nccl_setting",),
     ),
+    Signature(
+        id="rank-invalid",
+        title="A rank has a number that its world does not have",
+        weight=Weight.CAUSE,
+        words=("Invalid rank requested", "must be less than world size"),
+        pattern=r"Invalid rank requested ?: (?P<value>\d+/\d+)|rank (?P<rank>\d+) must be less than world size|"
+        r"must be less than world size",
+        sample="gpu2:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2",
+        cause="RANK and WORLD_SIZE do not fit: ranks counted from one, nodes taken for ranks, or a launcher "
+        "within a launcher that sets them again.",
+        cure=(here("ncclrun launch {cluster} {script}", note="one plan numbers all ranks"),),
+        check="one plan numbers all ranks of a launch",
+    ),
 )
