@@ -179,6 +179,8 @@ class NodeFacts:
     free_bytes: int
     """Free bytes where run directories are made."""
     driver: str = ""
+    gpu_trouble: str = ""
+    """Why the GPUs' driver did not answer though nvidia-smi is there; ``gpus`` are then what the kernel knows."""
     stale: tuple[str, ...] = ()
     """Names of variables in the login environment that a launcher must not inherit (RANK, MASTER_ADDR, PET_…)."""
     rdma: tuple[RdmaDevice, ...] = ()

@@ -87,6 +87,8 @@ class GpuHealth:
     remap_failed: bool = False
     recovery: str = ""
     """What the driver wants done to it (``Reset``, ``Reboot``, …)."""
+    refusal: str = ""
+    """What it answers in place of values: ``GPU is lost``, ``GPU requires reset``."""
     persistence: str = ""
     mig: str = ""
     compute_mode: str = ""
@@ -109,10 +111,11 @@ class GpuReport:
 
 @dataclass(frozen=True)
 class KernelLine:
-    """A line of the kernel's log; ``age`` in seconds."""
+    """A line of the kernel's log, the last of ``many`` of its kind; ``age`` in seconds."""
 
     age: float
     text: str
+    many: int = 1
 
 
 @dataclass(frozen=True)

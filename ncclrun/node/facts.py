@@ -60,6 +60,7 @@ def find(python: str) -> dict[str, Any]:
         "state_dir": str(state.path or ""),
         "free_bytes": free_bytes(state),
         "driver": found.driver,
+        "gpu_trouble": found.trouble,
         "stale": sorted(name for name in os.environ if STALE.match(name)),
         "rdma": devices,
         "verbs": rdma.verbs([device["name"] for device in devices]),

@@ -11,7 +11,13 @@ from .sysfs import read
 SECONDS = 5.0
 MOST_BYTES = 32 << 10
 UFW = Path("/etc/ufw/ufw.conf")
-LISTING = (("nft", ["nft", "list", "ruleset"]), ("iptables", ["iptables", "-S", "INPUT"]))
+# What iptables made by way of nftables, nft lists as well; of the old kind only its own program tells.
+LISTING = (
+    ("nft", ["nft", "list", "ruleset"]),
+    ("iptables", ["iptables-legacy", "-S"]),
+    ("iptables", ["iptables", "-S"]),
+)
+OLD_TABLES = Path("/proc/net/ip_tables_names")
 
 
 def _services() -> list[str]:
@@ -22,17 +28,21 @@ def _services() -> list[str]:
 
 
 def find() -> dict[str, Any]:
-    """``services``; ``rules`` as the first program that may list some prints them, with ``by``; ``closed``: why none.
+    """``services``; ``rules`` as the programs in ``by`` print them; ``closed``: why none.
 
     Where there is no program that could make rules, ``rules`` are "" and ``closed`` too.
     """
+    told: dict[str, str] = {}
     closed = []
     for name, (program, *words) in LISTING:
         path = commands.locate(program)
-        if path is None:
+        # To ask a firewall of the old kind about rules that it does not have would load its module.
+        if path is None or name in told or (told and not read(OLD_TABLES)):
             continue
         output = commands.ask([path, *words], SECONDS)
         if output.code == 0:
-            return {"services": _services(), "by": name, "rules": output.out[:MOST_BYTES], "closed": ""}
+            told[name] = output.out[:MOST_BYTES]
+            continue
         closed.append(f"{name}: {output.err.strip().splitlines()[0][:200] if output.err.strip() else 'no answer'}")
-    return {"services": _services(), "by": "", "rules": "", "closed": "; ".join(closed)}
+    rules, why = "\n".join(told.values()), "" if told else "; ".join(closed)
+    return {"services": _services(), "by": " and ".join(told), "rules": rules, "closed": why}

@@ -11,8 +11,21 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 TOPOLOGY_SECONDS = 10.0
+# The second and third are of GPUs before Ampere: the name changed with the drivers.
+PENDING = (
+    "remapped_rows/remapped_row_pending",
+    "retired_pages/pending_retirement",
+    "retired_pages/pending_blacklist",
+)
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 MOST_TOPOLOGY = 16 << 10
+# What nvidia-smi has in place of a value that a GPU, a driver or a user does not have, bracketed or not.
+SILENT = re.compile(
+    r"(?:N/A|None|Not (?:Supported|Available)|Unknown(?: Error)?|ERR!|Insufficient Permissions"
+    r"|Function Not Found|Requested functionality has been deprecated)?\Z"
+)
+REPORT = re.compile(r"<nvidia_smi_log>.*</nvidia_smi_log>", re.DOTALL)
+REFUSAL = re.compile(r"\[?(GPU (?:is lost|requires reset))\]?\Z")
 SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 
 
@@ -24,8 +37,13 @@ def _number(gpu: Element, path: str) -> int | None:
 
 def _word(gpu: Element, *paths: str) -> str:
     """The first of these fields that says something; "" where none does."""
-    words = ((gpu.findtext(path) or "").strip() for path in paths)
-    return next((word for word in words if word not in ("", "N/A", "[N/A]", "None")), "")
+    words = ((gpu.findtext(path) or "").strip().strip("[]") for path in paths)
+    return next((word for word in words if not (SILENT.match(word) or REFUSAL.match(word))), "")
+
+
+def _refusal(gpu: Element) -> str:
+    """What a GPU that answers nothing any more has in place of its values."""
+    return next((match.group(1) for text in gpu.itertext() if (match := REFUSAL.match(text.strip()))), "")
 
 
 def _sum(gpu: Element, *paths: str) -> int | None:
@@ -56,11 +74,11 @@ def _gpu(index: int, gpu: Element) -> dict[str, Any]:
             f"{volatile}/sram_uncorrectable_secded",
             f"{volatile}/double_bit/total",
         ),
-        "remap_pending": "Yes"
-        in (_word(gpu, "remapped_rows/remapped_row_pending"), _word(gpu, "retired_pages/pending_retirement")),
+        "remap_pending": "Yes" in [_word(gpu, path) for path in PENDING],
         "remap_failed": "Yes"
         in (_word(gpu, "remapped_rows/remapped_row_failure"), _word(gpu, "ecc_errors/unrepairable_memory")),
         "recovery": _word(gpu, "gpu_recovery_action"),
+        "refusal": _refusal(gpu),
         "persistence": _word(gpu, "persistence_mode"),
         "mig": _word(gpu, "mig_mode/current_mig"),
         "compute_mode": _word(gpu, "compute_mode"),
@@ -90,12 +108,11 @@ def find() -> dict[str, Any]:
     if program is None:
         raise OSError("there is no nvidia-smi")
     output = commands.ask([program, "-q", "-x"], gpus.SMI_SECONDS)
-    if output.code is None:
-        raise OSError(f"nvidia-smi did not answer within {gpus.SMI_SECONDS:.0f} s")
-    if output.code != 0:
-        said = (output.out + output.err).strip().split("\n")[0][:200]
-        raise OSError(f"nvidia-smi ended with exit code {output.code}: {said}")
-    found = parse(output.out)
+    # It may warn around its report, and then ends with a code of its own (14: a damaged infoROM).
+    report = REPORT.search(output.out)
+    if report is None:
+        raise OSError(gpus.failure(output))
+    found = parse(report.group())
     topology = commands.ask([program, "topo", "-m"], TOPOLOGY_SECONDS) if len(found) > 1 else None
     told = topology.out if topology is not None and topology.code == 0 else ""
     return {"gpus": found, "topology": ESCAPES.sub("", told).partition("\nLegend")[0][:MOST_TOPOLOGY]}

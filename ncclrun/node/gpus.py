@@ -20,10 +20,14 @@ TEXT = 96
 
 
 class Gpus(NamedTuple):
-    """``gpus`` are the fields of model Gpu (memory in MiB); ``driver`` is "" where it is not known."""
+    """``gpus`` are the fields of model Gpu (memory in MiB); ``driver`` is "" where it is not known.
+
+    ``trouble``: why neither nvidia-smi nor the driver's library answered, "" where one did or there is no nvidia-smi.
+    """
 
     gpus: list[dict[str, Any]]
     driver: str
+    trouble: str = ""
 
 
 def _number(text: str) -> int | None:
@@ -84,22 +88,32 @@ def _from_proc() -> Gpus:
     return Gpus(gpus, version.group(1) if version else "")
 
 
+def failure(output: commands.Output) -> str:
+    """How nvidia-smi failed."""
+    if output.code is None:
+        return f"nvidia-smi did not answer within {SMI_SECONDS:.0f} s"
+    said = (output.out + output.err).strip().split("\n")[0][:200]
+    return f"nvidia-smi ended with {f'signal {output.signal}' if output.signal else f'exit code {output.code}'}: {said}"
+
+
 def find() -> Gpus:
     """All GPUs of the node; none where there is no driver."""
     smi = commands.locate("nvidia-smi", SMI_PLACES)
+    trouble = ""
     if smi is not None:
         try:
             output = commands.ask([smi, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"], SMI_SECONDS)
         except OSError:
-            output = commands.Output(1, "", "")
+            output = commands.Output(1, "", "it can't be executed")
         if output.code == 0:
             return parse_smi(output.out)
+        trouble = failure(output)
         if output.code is None:
-            return _from_proc()  # the driver hangs; its library would hang as well
+            return _from_proc()._replace(trouble=trouble)  # the driver hangs; its library would hang as well
     answer = tasks.bounded(_nvml, NVML_SECONDS)
     if answer["ok"]:
         return Gpus(answer["gpus"], answer["driver"])
-    return _from_proc()
+    return _from_proc()._replace(trouble=trouble)
 
 
 def visible(gpus: list[dict[str, Any]], setting: str | None) -> int:

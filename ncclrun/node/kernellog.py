@@ -12,10 +12,10 @@ from . import commands
 
 KMSG = Path("/dev/kmsg")
 WANTED = re.compile(
-    r"NVRM: Xid|NVRM: GPU .*fallen off|oom-kill|Out of memory: Kill|Memory cgroup out of memory"
-    r"|nfs: server .* not responding|mlx5_core.*(?:health|fatal|error)|Machine [Cc]heck|Hardware Error"
+    r"NVRM: Xid \([^)]*\): \d+|\S+: SXid \([^)]*\): \d+, (?:Fatal)?|Killed process"
+    r"|nfs: server \S+ not responding|mlx5_core \S+ .*(?:health|fatal|error)|Machine [Cc]heck|Hardware Error"
 )
-MOST_LINES = 60
+MOST_KINDS = 60
 LONGEST = 300
 RECORD = 8192
 JOURNAL_SECONDS = 8.0
@@ -56,7 +56,11 @@ def _journal() -> Iterator[tuple[float, str]]:
 
 
 def find() -> dict[str, Any]:
-    """``lines``: the last that tell of trouble, with their age in seconds. Raises OSError where the log is closed."""
+    """``lines``: of each kind of trouble the last one, its age in seconds, and how ``many`` there were.
+
+    Only so does one that came once not drown in those that a program raises by the thousand. Raises OSError where the
+    log is closed.
+    """
     try:
         records = list(_records())
     except OSError as error:
@@ -66,5 +70,10 @@ def find() -> dict[str, Any]:
             why = f"{KMSG}: {error.strerror or error}; journalctl: {other}"
             raise OSError(f"the kernel's log is closed to this user ({why})") from other
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
-    found = [{"age": max(0.0, now - at), "text": text[:LONGEST]} for at, text in records if WANTED.search(text)]
-    return {"lines": found[-MOST_LINES:]}
+    last: dict[str, dict[str, Any]] = {}
+    for at, text in records:
+        match = WANTED.search(text)
+        if match:
+            before = last.pop(match.group(), {"many": 0})  # so that they stand in the order of their last times
+            last[match.group()] = {"age": max(0.0, now - at), "text": text[:LONGEST], "many": before["many"] + 1}
+    return {"lines": list(last.values())[-MOST_KINDS:]}

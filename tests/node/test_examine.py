@@ -68,6 +68,7 @@ class TestGpus:
             "remap_pending": False,
             "remap_failed": False,
             "recovery": "",
+            "refusal": "",
             "persistence": "Enabled",
             "mig": "Disabled",
             "compute_mode": "Default",
@@ -125,6 +126,31 @@ class TestKernelLog:
         (line,) = kernellog.find()["lines"]
         assert "Xid" in line["text"]
         assert line["age"] > 0
+
+    def test_what_comes_by_the_thousand_hides_nothing_and_is_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rare = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+        loud = [(5.0 + n, f"NVRM: Xid (PCI:0000:3b:00): 31, pid={n}, name=python, MMU Fault") for n in range(2000)]
+        killed = (9000.0, "Out of memory: Killed process 77 (python) total-vm:9kB, anon-rss:1kB")
+        monkeypatch.setattr(kernellog, "_records", lambda: iter([(4.0, rare), *loud, killed]))
+        found = kernellog.find()["lines"]
+        assert [(line["text"], line["many"]) for line in found] == [(rare, 1), (loud[-1][1], 2000), (killed[1], 1)]
+        assert set(found[0]) == set(model.KernelLine.__dataclass_fields__)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "NVRM: Xid (PCI:0000:07:00 GPU-I:05): 13, pid=9, name=python, Graphics SM Warp Exception",
+            "nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+            "Killed process 123 (python) total-vm:1kB",
+            "Memory cgroup out of memory: Killed process 9 (pt_data_worker) total-vm:1kB",
+            "nfs: server fs1 not responding, still trying",
+            "mlx5_core 0000:5e:00.0: poll_health:801:(pid 0): device's health compromised - reached miss count",
+            "mce: [Hardware Error]: Machine check events logged",
+        ],
+    )
+    def test_each_kind_of_trouble_is_kept(self, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+        monkeypatch.setattr(kernellog, "_records", lambda: iter([(1.0, text)]))
+        assert [line["text"] for line in kernellog.find()["lines"]] == [text]
 
     def test_a_closed_one_is_no_empty_one(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(kernellog, "KMSG", tmp_path / "none")

@@ -7,32 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject, numbers
-from ncclrun.model.health import GpuHealth, KernelLine
+from ncclrun.model.health import GpuHealth
 from ncclrun.model.netevents import Problem
 from ncclrun.model.settings import Level
-from ncclrun.model.words import lasting
 
-XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<number>\d+),?\s*(?P<text>.*)", re.IGNORECASE)
-OF_PROGRAMS = frozenset((13, 31, 43, 45, 68, 69))
-"""Xids that a program's own fault raises; the GPU is well."""
-OF_HARDWARE = {
-    48: "an uncorrectable memory error",
-    61: "its firmware halted",
-    62: "its firmware halted",
-    64: "a memory row could not be remapped",
-    74: "an NVLink error",
-    79: "it has fallen off the bus",
-    92: "many memory errors",
-    94: "a memory error, contained",
-    95: "a memory error, not contained",
-    119: "its system processor does not answer",
-    120: "its system processor failed",
-    140: "an uncorrectable memory error",
-}
 DMA_BUF_KERNEL = (5, 12)
-RECENT = 7 * 86400.0
-"""Seconds for which an old Xid is still a warning."""
-
 NO_SUCH_GPU = Kind(
     id="no_such_gpu",
     title="the cluster file wants a GPU that is not there",
@@ -89,15 +68,6 @@ GPU_REMAP = Kind(
     symptom="As with gpu_ecc, for as long as the reset is put off.",
     cause="A row of its memory is to be remapped, which only a reset does; or there are no spare rows left.",
     cure="`sudo nvidia-smi --gpu-reset -i N` while nothing uses it, or a restart. A failed remap means a new board.",
-)
-XID_SEEN = Kind(
-    id="xid",
-    title="the driver reported a GPU fault (Xid)",
-    symptom="CUDA errors out of nowhere on one host: `unspecified launch failure`, `GPU is lost`, hangs in NCCL.",
-    cause="The number says what: 79 a GPU that fell off the bus, 48, 94 and 95 memory errors, 74 NVLink, 119 and 120 "
-    "its system processor; 13, 31, 43 and 45 come of a program's own faults.",
-    cure="Restart the host after one of the hardware's; have the board looked at when it comes again. For a program's, "
-    "look at the program.",
 )
 COMPUTE_MODE = Kind(
     id="compute_mode",
@@ -172,7 +142,6 @@ KINDS = (
     GPU_LOST,
     GPU_ECC,
     GPU_REMAP,
-    XID_SEEN,
     COMPUTE_MODE,
     MIG,
     FABRIC,
@@ -239,11 +208,15 @@ def health(subject: Subject) -> Iterator[Problem]:
 
 def _memory(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
     reset = subject.there(f"sudo nvidia-smi --gpu-reset -i {gpu.index}") + "   (while nothing uses it)"
-    if gpu.remap_failed:
+    if gpu.refusal.endswith("is lost"):
+        fix = subject.there("sudo dmesg | grep -i nvrm | tail") + "   (then restart it)"
+        yield GPU_LOST.found(f"GPU {gpu.index}: the driver says {gpu.refusal!r}", fix, "error")
+    elif gpu.remap_failed:
         message = f"GPU {gpu.index} can't repair its memory any more"
         yield GPU_REMAP.found(message, f"leave it out (gpus: […] of node {subject.name}) and replace it", "error")
-    elif gpu.remap_pending or gpu.recovery:
-        wants = f" (the driver wants: {gpu.recovery})" if gpu.recovery else ""
+    elif gpu.remap_pending or gpu.recovery or gpu.refusal:
+        said = gpu.recovery or gpu.refusal
+        wants = f" (the driver wants: {said})" if said else ""
         yield GPU_REMAP.found(f"GPU {gpu.index} waits for a reset{wants}", reset)
     if gpu.uncorrected:
         yield GPU_ECC.found(f"GPU {gpu.index}: {gpu.uncorrected} uncorrectable errors since the driver started", reset)
@@ -304,31 +277,6 @@ def _across_sockets(topology: str) -> list[tuple[str, str]]:
             links = dict(zip(columns, row[1:], strict=False))
             found += [(row[0], peer) for peer in columns[columns.index(row[0]) + 1 :] if links.get(peer) == "SYS"]
     return found
-
-
-def xids(subject: Subject) -> Iterator[Problem]:
-    """Faults in the kernel's log: each number once a GPU, with the last time that it came."""
-    log = subject.exam.kernel_log if subject.exam is not None else None
-    last: dict[tuple[str, int], tuple[KernelLine, int]] = {}
-    for line in log.lines if log is not None else ():
-        match = XID.search(line.text)
-        if match:
-            key = match["bus"], int(match["number"])
-            last[key] = line, last.get(key, (line, 0))[1] + 1
-    for (bus, number), (line, times) in last.items():
-        hard = OF_HARDWARE.get(number, "")
-        level: Level = "info" if number in OF_PROGRAMS or line.age > RECENT else "error" if number == 79 else "warning"
-        what = f" ({hard})" if hard else " (a program's own fault, mostly)" if number in OF_PROGRAMS else ""
-        index = _index(subject, bus)
-        often = f", {times} times" if times > 1 else ""
-        fix = "" if level == "info" else subject.there("sudo dmesg -T | grep -i xid | tail") + "   (then restart it)"
-        yield XID_SEEN.found(f"{index}: Xid {number}{what}{often}, {lasting(line.age)} ago", fix, level)
-
-
-def _index(subject: Subject, bus: str) -> str:
-    report = subject.exam.health if subject.exam is not None else None
-    known = report.gpus if report is not None else ()
-    return next((f"GPU {gpu.index}" for gpu in known if gpu.bus.lower().endswith(bus.lower())), f"the GPU at {bus}")
 
 
 def _gpus(count: int) -> str:

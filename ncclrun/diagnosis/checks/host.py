@@ -247,10 +247,11 @@ def memory(subject: Subject) -> Iterator[Problem]:
             message = f"{system.oom_kills} processes killed since it started (when and which: unknown to this user)"
             yield OUT_OF_MEMORY.found(message, subject.there("sudo dmesg -T | grep -i 'killed process'"), "info")
         return
-    killed = [(match, line.age) for line in exam.kernel_log.lines if (match := OOM.search(line.text))]
+    killed = [(match, line) for line in exam.kernel_log.lines if (match := OOM.search(line.text))]
     if killed:
-        match, age = killed[-1]
-        often = f", {len(killed)} in all" if len(killed) > 1 else ""
+        match, age = killed[-1][0], killed[-1][1].age
+        times = sum(line.many for _, line in killed)
+        often = f", {times} in all" if times > 1 else ""
         fix = subject.there("free -h; sudo dmesg -T | grep -i 'killed process' | tail")
         yield OUT_OF_MEMORY.found(f"{match['name']} (pid {match['pid']}) {lasting(age)} ago{often}", fix)
 

@@ -1,8 +1,7 @@
-"""What of a host's network keeps nodes apart: firewall, two cards in one subnet, RDMA ports, local ports, names."""
+"""What of a host's network keeps nodes apart: two cards in one subnet, RDMA ports, local ports, names."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -10,26 +9,11 @@ from ipaddress import ip_network
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.diagnosis.names import name_problems
-from ncclrun.model.firewall import open_to
 from ncclrun.model.netevents import Problem
 from ncclrun.model.words import listed
 
 FEW_PORTS = 2000
 
-FIREWALL = Kind(
-    id="firewall",
-    title="a firewall refuses what comes in",
-    symptom="Ranks hang in init_process_group; NCCL: `connect … timed out` or `Connection refused`; ping works.",
-    cause="NCCL, Gloo and the rendezvous listen on ports that the kernel chooses: opening one port is not enough.",
-    cure="Open all ports between the nodes, by the firewall that is there. `ncclrun ping` proves what passes.",
-)
-FIREWALL_HIDDEN = Kind(
-    id="firewall_on",
-    title="a firewall is on, and its rules can't be read",
-    symptom="As of firewall, or nothing at all.",
-    cause="Rules are shown to root alone.",
-    cure="`ncclrun ping CLUSTER` tries every connection, and says which are kept out.",
-)
 TWO_CARDS = Kind(
     id="two_nics",
     title="two network cards in one subnet",
@@ -120,50 +104,7 @@ NAMES = (
         cure="no_proxy with the nodes' addresses. NCCL and torch do not mind.",
     ),
 )
-KINDS = (FIREWALL, FIREWALL_HIDDEN, TWO_CARDS, RDMA_CLOSED, RDMA_DOWN, PORTS_FEW, MTU_DIFFERS, *NAMES)
-
-_NARROW = re.compile(r"dport \d+\b|--dports? \d+\b|saddr|daddr @|set|ct state invalid|--ctstate INVALID|iif|-s |icmp")
-"""Of a rule that concerns one service, or somebody in particular."""
-_REFUSES = re.compile(r"\b(?:drop|reject)\b|-j (?:DROP|REJECT)\b")
-
-
-def firewall(subject: Subject) -> Iterator[Problem]:
-    """Rules that refuse whatever is not let in by others."""
-    told = subject.exam.firewall if subject.exam is not None else None
-    if told is None:
-        return
-    rules = refusing(told.by, told.rules)
-    peers = subject.interface.addresses[0] if subject.interface is not None and subject.interface.addresses else None
-    source = str(ip_network(f"{peers.address}/{peers.prefix}", strict=False)) if peers else "NETWORK-OF-THE-NODES"
-    if rules:
-        shown = "; ".join(rules[:3])
-        yield FIREWALL.found(f"{told.by} shows for what comes in: {shown}", open_to(subject.name, source))
-    elif told.services and told.closed:
-        message = f"{listed(told.services)} is on, and its rules can't be read ({told.closed})"
-        yield FIREWALL_HIDDEN.found(message, "ncclrun ping   tries every connection", "info")
-
-
-def refusing(by: str, rules: str) -> list[str]:
-    """The rules, and policies, that refuse incoming connections in general."""
-    lines = [line.strip() for line in rules.splitlines()]
-    if by == "iptables":
-        policy = [line for line in lines if re.match(r"-P INPUT (?:DROP|REJECT)", line)]
-        return policy + [line for line in lines if line.startswith("-A INPUT") and _general(line)]
-    found: list[str] = []
-    incoming = False
-    for line in lines:
-        if line.startswith("chain "):
-            incoming = False
-        elif "hook input" in line:
-            incoming = True
-            found += [f"policy {match[1]}" for match in re.finditer(r"policy (drop)", line)]
-        elif incoming and _general(line):
-            found.append(line)
-    return found
-
-
-def _general(rule: str) -> bool:
-    return _REFUSES.search(rule) is not None and _NARROW.search(rule.split(" reject ", 1)[0]) is None
+KINDS = (TWO_CARDS, RDMA_CLOSED, RDMA_DOWN, PORTS_FEW, MTU_DIFFERS, *NAMES)
 
 
 def cards(subject: Subject) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ncclrun.diagnosis import guards
-from ncclrun.diagnosis.checks import across, gpus, host, libraries, login, network, training
+from ncclrun.diagnosis.checks import across, driver, firewall, gpus, host, libraries, login, network, training
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.cluster import Node
@@ -15,9 +15,9 @@ from ncclrun.model.netevents import Problem
 AREAS = {
     "Python and torch": training.KINDS,
     "libraries": libraries.KINDS,
-    "GPUs": gpus.KINDS,
+    "GPUs": (*driver.KINDS, *gpus.KINDS),
     "the machine": host.KINDS,
-    "the network": network.KINDS,
+    "the network": (*firewall.KINDS, *network.KINDS),
     "the login": login.KINDS,
     "between nodes": across.KINDS,
     "who is in the way": guards.KINDS,
@@ -35,6 +35,7 @@ QUICK: tuple[Check, ...] = (
     host.clock,
     gpus.wanted,
     gpus.there,
+    driver.answers,
 )
 """They need the facts alone."""
 THOROUGH: tuple[Check, ...] = (
@@ -45,7 +46,8 @@ THOROUGH: tuple[Check, ...] = (
     libraries.others,
     gpus.health,
     gpus.joined,
-    gpus.xids,
+    driver.xids,
+    driver.logged,
     host.temporary,
     host.shared_memory,
     host.usual_limits,
@@ -53,7 +55,7 @@ THOROUGH: tuple[Check, ...] = (
     host.memory,
     host.processors,
     host.policies,
-    network.firewall,
+    firewall.firewall,
     network.cards,
     network.rdma,
     network.ports,
