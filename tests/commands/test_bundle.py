@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ncclrun.commands import bundle
 from ncclrun.commands.bundle import FOLDER
 from ncclrun.commands.control import Control
 from ncclrun.commands.explain import explain
@@ -77,3 +78,13 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept(tmp_path: Path) -> Non
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
     bundled(tmp_path / "b.tgz", "-")
     assert (tmp_path / "b.tgz").stat().st_mode & 0o777 == 0o600
+
+
+def test_of_more_logs_than_it_takes_those_that_are_evidence_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "MOST_LOGS", 1)
+    for name, text in (("a.log", "step 1\n"), ("b.log", "RuntimeError: CUDA out of memory\n")):
+        (tmp_path / name).write_text(text)
+    files = bundled(tmp_path / "b.tgz", str(tmp_path / "a.log"), str(tmp_path / "b.log"))
+    assert [name for name in files if name.startswith("logs/")] == ["logs/0000-b.log"]

@@ -123,3 +123,9 @@ def test_what_was_found_is_told_even_if_no_end_follows(colors: bool) -> None:
     view.close()
     assert "its login sets RANK" in out.getvalue()
     assert "Ubuntu 22.04" in out.getvalue()
+
+
+def test_what_root_alone_may_see_on_every_host_is_said_in_the_table_and_in_no_line_of_its_own() -> None:
+    table, err = shown(examined(0, unknown={"acs": "for root alone"}))
+    assert table.splitlines()[1].endswith("ACS")
+    assert "ACS" not in err

@@ -126,9 +126,11 @@ class TestFaultsThatNoWaitingMends:
 
     def test_are_found_in_the_middle_of_a_log_that_says_nothing_else(self) -> None:
         text = "\n".join(["x" * 200, info("Connect to 172.17.0.1<4000> returned 113(No route to host)"), "y"])
-        problem = NcclWatch({0: PLAN}).line(0, text)
+        watch = NcclWatch({0: PLAN})
+        problem = watch.line(0, text)
         assert problem is not None
         assert problem.code == "if-docker-net"
+        assert watch.line(0, text) is None  # what it brings about is not told besides
 
     @pytest.mark.parametrize(
         "words", ["Bootstrap: Using eth1:10.0.0.2<0>", "NET/Plugin: No plugin found (libnccl-net.so)"]

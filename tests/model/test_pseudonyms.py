@@ -37,6 +37,11 @@ def test_cards_and_long_addresses_are_renamed() -> None:
     assert one != two
 
 
+def test_a_network_s_own_address_and_its_broadcast_stay_such() -> None:
+    network, broadcast = Pseudonyms().text("10.71.72.0/24 10.71.72.255").split()
+    assert (network.endswith(".0/24"), broadcast.endswith(".255"), "71" in network) == (True, True, False)
+
+
 @given(st.lists(st.ip_addresses(v=4), min_size=2, max_size=8))
 def test_different_addresses_stay_different_and_a_network_stays_together(addresses: list[object]) -> None:
     texts = [str(address) for address in addresses]

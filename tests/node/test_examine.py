@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,22 @@ class TestKernelLog:
         monkeypatch.setattr(kernellog, "_records", lambda: iter([(1.0, text)]))
         assert [line["text"] for line in kernellog.find()["lines"]] == [text]
 
+    def test_a_record_that_was_overwritten_meanwhile_ends_nothing(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "kmsg").write_text("4,7,2500000,-;NVRM: Xid (PCI:0000:00:06): 79, x\n")
+        monkeypatch.setattr(kernellog, "KMSG", tmp_path / "kmsg")
+        reads = iter([BrokenPipeError()])
+        read = os.read
+
+        def lost_once(fd: int, size: int) -> bytes:
+            for error in reads:
+                raise error
+            return read(fd, size)
+
+        monkeypatch.setattr(os, "read", lost_once)
+        assert ["Xid" in line["text"] for line in kernellog.find()["lines"]] == [True]
+
     def test_a_closed_one_is_no_empty_one(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(kernellog, "KMSG", tmp_path / "none")
         program(tmp_path / "journalctl", "echo 'No journal files were opened' >&2; exit 1")
@@ -230,6 +247,24 @@ class TestSystem:
             "memlock": {"soft": None, "hard": None},
             "nofile": {"soft": 1024, "hard": 1048576},
         }
+
+    @pytest.mark.parametrize(
+        ("place", "text", "limit"),
+        [
+            ("memory.max", "17179869184", 16 << 30),
+            ("memory.max", "max", None),
+            ("memory/memory.limit_in_bytes", "17179869184", 16 << 30),
+            ("memory/memory.limit_in_bytes", "9223372036854771712", None),
+        ],
+    )
+    def test_a_container_s_share_of_memory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, text: str, limit: int | None
+    ) -> None:
+        file = tmp_path / "fs/cgroup" / place
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{text}\n")
+        monkeypatch.setattr(system, "SYS", tmp_path)
+        assert system.find("")["memory"]["limit"] == limit
 
     def test_cards_on_the_bus(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, vendor, kind in (

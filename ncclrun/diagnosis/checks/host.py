@@ -253,7 +253,9 @@ def memory(subject: Subject) -> Iterator[Problem]:
         times = sum(line.many for _, line in killed)
         often = f", {times} in all" if times > 1 else ""
         fix = subject.there("free -h; sudo dmesg -T | grep -i 'killed process' | tail")
-        yield OUT_OF_MEMORY.found(f"{match['name']} (pid {match['pid']}) {lasting(age)} ago{often}", fix)
+        size = system.memory.limit or system.memory.total
+        had = f"; {size >> 30} GiB are there for all" if size else ""
+        yield OUT_OF_MEMORY.found(f"{match['name']} (pid {match['pid']}) {lasting(age)} ago{often}{had}", fix)
 
 
 def processors(subject: Subject) -> Iterator[Problem]:

@@ -21,7 +21,6 @@ _COMPLAINT = re.compile(
     re.MULTILINE,
 )
 """What no work that went well ends with, whoever says it."""
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
 
 def own_exceptions(log: LogScan) -> list[Place]:
@@ -40,7 +39,7 @@ def own_exceptions(log: LogScan) -> list[Place]:
             waiting.add(who)
         elif who in waiting and rest and not rest[0].isspace() and not rest.startswith(("|", "+")):
             waiting.discard(who)
-            if not rest.startswith(_CHAINED) and not tells_of_another((rest,)) and not _is_known(line):
+            if not tells_of_another((rest,)) and not _is_known(line):
                 found.append(Place(log.name, host, rank, number, line.strip(), {"value": rest.strip()}))
                 steps[who] = 0
         elif STEP.search(line):

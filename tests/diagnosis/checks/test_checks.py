@@ -142,7 +142,12 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("nofile", "info", system(limits={"nofile": Limit(1024, None)}), "at most any number"),
     ("clock", "warning", facts(clock_offset=-3600.0), "3600 s behind"),
     ("clock_unsynced", "info", system(clock_synced=False), "no time service"),
-    ("oom", "warning", kernel("Out of memory: Killed process 77 (python) total-vm:1kB"), "python (pid 77) 10 min ago"),
+    (
+        "oom",
+        "warning",
+        kernel("Out of memory: Killed process 77 (python) total-vm:1kB"),
+        "python (pid 77) 10 min ago; 1000 GiB are there for all",
+    ),
     ("oom", "info", replace(system(oom_kills=4), exam=Examination()), "4 processes killed"),
     ("cpus_few", "warning", facts(cpus=1), "1 of 64 processors for 2 workers"),
     ("numa_balancing", "info", system(sysctls={"kernel.numa_balancing": "1"}), "with 2 NUMA nodes"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ncclrun.diagnosis.explain.catalogue import ALL, BY_ID
 from ncclrun.diagnosis.explain.judge import judge
-from ncclrun.diagnosis.explain.scan import AROUND, KEPT, LogScan
+from ncclrun.diagnosis.explain.scan import AROUND, KEPT, MOST, LogScan
 from ncclrun.diagnosis.explain.signature import Signature
 from tests.diagnosis.explain.logs import scan
 
@@ -68,3 +68,8 @@ def test_each_log_is_told_by_its_own_host_and_rank_before_what_its_lines_say() -
     log = scan("gpu9:1:1 [0] NCCL WARN Bootstrap : no socket interface found", "rank4.err", "node-b", 4)
     place = log.hits["if-none"].places[0]
     assert (place.host, place.rank) == ("node-b", 4)
+
+
+def test_whoever_says_it_only_so_many_hosts_and_ranks_are_remembered() -> None:
+    log = scan("\n".join(f"[rank{rank}]: RuntimeError: CUDA out of memory" for rank in range(MOST + 9)))
+    assert (log.hits["gpu-oom"].lines, len(log.hits["gpu-oom"].speakers)) == (MOST + 9, MOST)

@@ -1,0 +1,74 @@
+"""What looks like a fault of a host and is none, or only a remark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.model.health import Distribution, Package, Sizes
+from tests.diagnosis.checks import hosts
+from tests.diagnosis.checks.hosts import GIB, NCCL, PYTHON, found
+from tests.diagnosis.checks.hosts import with_facts as facts
+from tests.diagnosis.checks.hosts import with_frameworks as frameworks
+from tests.diagnosis.checks.hosts import with_system as system
+from tests.planning.makers import card
+
+NEAR = card("eth0", "10.0.0.1/24")
+FORCED = replace(NCCL, path="/opt/nccl/libnccl.so.2", ways=("torch", "LD_LIBRARY_PATH"))
+FULL = Sizes(GIB, 5 << 20)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(
+            facts(interfaces=(NEAR, replace(card("eth1", "10.0.0.2/24"), master="bond0"))), id="the card of a bond"
+        ),
+        pytest.param(
+            facts(interfaces=(NEAR, card("tun0", "10.0.0.2/24", point_to_point=True))), id="the end of a tunnel"
+        ),
+        pytest.param(
+            facts(python=replace(PYTHON, error="a warning on its way")), id="a Python that complains and works"
+        ),
+    ],
+)
+def test_is_passed_over(one: Subject) -> None:
+    assert found(one) == []
+
+
+def test_a_tmp_on_the_disk_of_the_runs_is_told_once() -> None:
+    one = system(temporary=FULL, state=FULL)
+    low = replace(one, facts=replace(one.facts, free_bytes=FULL.free))
+    assert [problem.code for problem in found(low)] == ["disk_low"]
+
+
+def test_two_cards_of_one_subnet_that_answer_for_themselves_are_a_remark() -> None:
+    sysctls = {"net.ipv4.conf.all.arp_ignore": "1"}
+    tame = replace(hosts.SYSTEM, sysctls=sysctls)
+    (problem,) = found(facts(interfaces=(NEAR, card("eth1", "10.0.0.2/24")), system=tame))
+    assert (problem.code, problem.level) == ("two_nics", "info")
+
+
+def test_a_variable_that_leads_to_the_same_version_of_nccl_overrides_nothing() -> None:
+    pip = replace(NCCL, ways=("pip",))
+    assert "nccl_override" not in {problem.code for problem in found(frameworks(pip, FORCED))}
+    assert "nccl_override" in {problem.code for problem in found(frameworks(pip, replace(FORCED, version="2.1")))}
+
+
+def test_code_for_a_later_gpu_of_the_same_kind_does_not_run() -> None:
+    assert [p.code for p in found(frameworks(capabilities=("8.0",), built_for=("sm_86",)))] == ["torch_arch"]
+
+
+@pytest.mark.parametrize(
+    ("family", "package"), [("rocky", "libnccl-devel"), ("sles", "libnccl-devel"), ("ubuntu", "libnccl-dev")]
+)
+def test_the_developers_package_is_asked_for_where_it_is_needed_alone(family: str, package: str) -> None:
+    made = replace(hosts.SYSTEM, distribution=Distribution(family, "", ""))
+    without = frameworks(torch_error="ImportError: libnccl.so.2: cannot open shared object file")
+    (plain,) = [p for p in found(replace(without, facts=replace(without.facts, system=made))) if "libnccl" in p.fix]
+    assert package not in plain.fix
+    paddle = frameworks(packages=(Package("paddlepaddle-gpu", "2.6.1"),))
+    (wanted,) = [p for p in found(replace(paddle, facts=replace(paddle.facts, system=made))) if "libnccl" in p.fix]
+    assert package in wanted.fix
