@@ -203,6 +203,8 @@ def _verdict(best: _Shown | None, ranked: Sequence[_Shown], logs: Sequence[LogSc
         return "cause", f"likely: an ordinary line that fits to what failed afterwards{among}"
     if best.outlived:
         return "cause", f"a guess: training went on for long after this line{among}"
+    if best.signature.likely:
+        return "cause", f"likely: the line allows other causes, too{among}"
     return "cause", f"likely{among}" if alike else "sure: this line names the cause itself"
 
 

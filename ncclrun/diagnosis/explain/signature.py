@@ -34,7 +34,7 @@ class Signature:
     """One of these stands in every line of it, and the longest run of letters and digits in it is a whole one there; ()
     where no single line tells (see rules.py)."""
     pattern: str = ""
-    """What the line must match besides; its named groups are told."""
+    """What the line must match besides; its named groups are told: ``path_`` is ``path`` in another wording."""
     sample: str
     """Such a line, or lines."""
     cause: str
@@ -49,6 +49,8 @@ class Signature:
     """A sign that processes can't reach each other."""
     circumstance: bool = False
     """An ordinary line: a cause only where processes did not reach each other."""
+    likely: bool = False
+    """The line allows more than one cause: of several the mostly right one is told, or all."""
     early: bool = False
     """Told while the run goes on: waiting does not help. (What circumstances tell is held against the plan.)"""
     regex: re.Pattern[str] | None = field(init=False, repr=False, compare=False, default=None)
@@ -68,4 +70,4 @@ class Signature:
         if self.regex is None:
             return {}
         found = self.regex.search(line)
-        return None if found is None else {name: value for name, value in found.groupdict().items() if value}
+        return None if found is None else {name.rstrip("_"): text for name, text in found.groupdict().items() if text}

@@ -267,6 +267,12 @@ def test_a_process_that_was_killed_is_told_as_what_failed_and_the_kernels_own_li
     assert (known.verdict, known.found.id) == ("cause", "host-oom")
 
 
+def test_a_line_that_allows_several_causes_is_not_called_sure() -> None:
+    assert explained("ModuleNotFoundError: No module named 'einops'").confidence.startswith("sure")
+    bridge = "x NCCL WARN socketStartConnect: Connect to 172.18.0.3<40117> failed : Connection timed out"
+    assert explained(bridge).confidence.startswith("likely")
+
+
 def test_words_about_the_network_are_asked_for_where_that_is_what_failed() -> None:
     failed = explained("x NCCL WARN Connect to 10.1.0.2<4000> failed : Connection timed out")
     assert failed.verdict == "component"

@@ -25,6 +25,7 @@ SIGNATURES = (
             here("ncclrun keys {cluster} --ask-pass", note="your key on all hosts"),
         ),
         check="`ncclrun ping` logs in everywhere first and names what is missing",
+        likely=True,
     ),
     Signature(
         id="ssh-conn",
@@ -49,5 +50,6 @@ SIGNATURES = (
         ),
         check="`ncclrun ping` calls every host",
         over=("process-ended",),
+        likely=True,
     ),
 )

@@ -28,6 +28,7 @@ SIGNATURES = (
         network=True,
         early=True,
         doctor=("firewall",),
+        likely=True,
     ),
     Signature(
         id="conn-timeout",

@@ -85,6 +85,7 @@ SIGNATURES = (
         ),
         over=("cuda-unknown",),
         doctor=("no_driver", "container_no_gpus", "cuda_unavailable"),
+        likely=True,
     ),
     Signature(
         id="gpu-busy",
@@ -103,6 +104,7 @@ SIGNATURES = (
         ),
         over=("cuda-unknown",),
         doctor=("compute_mode", "gpu_in_use", "leftover"),
+        likely=True,
     ),
     Signature(
         id="no-kernel",

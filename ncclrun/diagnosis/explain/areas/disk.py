@@ -114,5 +114,6 @@ SIGNATURES = (
             say("Write to another name and rename it, on one rank alone, so that a half one is never taken."),
         ),
         over=("process-ended",),
+        likely=True,
     ),
 )

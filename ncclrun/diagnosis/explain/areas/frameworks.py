@@ -40,6 +40,7 @@ SIGNATURES = (
             ),
             again("--env TORCH_DISTRIBUTED_DEBUG=DETAIL", "names the parameter"),
         ),
+        likely=True,
     ),
     Signature(
         id="ddp-model",
@@ -204,8 +205,8 @@ SIGNATURES = (
         weight=Weight.CAUSE,
         words=("We couldn't connect to", "LocalEntryNotFoundError", "Couldn't reach", "Max retries exceeded with url"),
         pattern=r"We couldn't connect to '(?P<name>[^']+)'|LocalEntryNotFoundError|"
-        r"ConnectionError: Couldn't reach (?P<what>.+)|"
-        r"HTTPS?ConnectionPool\(host='(?P<peer>[^']+)'.*Max retries exceeded",
+        r"ConnectionError: Couldn't reach (?P<name_>.+)|"
+        r"HTTPS?ConnectionPool\(host='(?P<name__>[^']+)'.*Max retries exceeded",
         sample="OSError: We couldn't connect to 'https://hub.example' to load this file, couldn't find it in the "
         "cached files",
         cause="{host} has no internet, or needs a proxy; the cache of this user on that host does not have the file.",

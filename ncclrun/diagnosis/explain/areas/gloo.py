@@ -79,12 +79,12 @@ SIGNATURES = (
         weight=Weight.COMPONENT,
         words=("loo connectFullMesh failed", "Connect timeout [", "connect timeout [", "connect timed out ["),
         pattern=r"[Gg]loo connectFullMesh failed(?:.*remote=\[(?!127\.)(?P<address>[^\]]+)\])?|"
-        r"[Cc]onnect time(?:out|d out) \[(?P<peer>[^\]]+)\]",
+        r"[Cc]onnect time(?:out|d out) \[(?P<address_>[^\]]+)\]",
         sample="RuntimeError: Gloo connectFullMesh failed with [/build/gloo/transport/tcp/pair.cc:144] no error",
         cause="The address that a peer announced (what its own name resolves to) leads nowhere from here, the "
         "peer has ended, or a firewall keeps the port closed.",
         cure=(
-            there("ip route get {address}", "ip route get {peer}", note="by which interface it goes there"),
+            there("ip route get {address}", note="by which interface it goes there"),
             here("ncclrun ping {cluster}", note="who reaches whom, and what to open"),
             _SET,
         ),

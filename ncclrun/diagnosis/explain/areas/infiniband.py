@@ -28,6 +28,7 @@ SIGNATURES = (
             say("A container: docker run --ulimit memlock=-1"),
         ),
         doctor=("memlock",),
+        likely=True,
     ),
     Signature(
         id="ib-gdr-memory",
@@ -61,6 +62,7 @@ SIGNATURES = (
             ),
             _GIDS,
         ),
+        likely=True,
     ),
     Signature(
         id="ib-modqp-unreach",
@@ -80,6 +82,7 @@ SIGNATURES = (
         over=("conn-unreach", "conn-noroute"),
         network=True,
         doctor=("rdma_down",),
+        likely=True,
     ),
     Signature(
         id="ib-err12",
@@ -98,6 +101,7 @@ SIGNATURES = (
         ),
         network=True,
         doctor=("rdma_down",),
+        likely=True,
     ),
     Signature(
         id="ib-err-other",

@@ -109,7 +109,7 @@ SIGNATURES = (
         title="A peer announced its container's private address",
         weight=Weight.CAUSE,
         words=("client socket has timed out after", "connect to 172.", "Connect to 172."),
-        pattern=r"client socket has timed out after .* connect to \((?P<store>172\.1[789]\.\d+\.\d+), \d+\)|"
+        pattern=r"client socket has timed out after .* connect to \((?P<address_>172\.1[789]\.\d+\.\d+), \d+\)|"
         r"[Cc]onnect to (?P<address>172\.(?:1[7-9]|2\d|30)\.\d+\.\d+)<(?P<port>\d+)> (?:failed|returned)",
         sample="gpu1:1203:1227 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 172.18.0.3<40117> "
         "failed : Software caused connection abort",
@@ -126,6 +126,7 @@ SIGNATURES = (
         network=True,
         early=True,
         doctor=("container_network",),
+        likely=True,
     ),
     Signature(
         id="if-linklocal6",
@@ -133,8 +134,8 @@ SIGNATURES = (
         weight=Weight.CAUSE,
         words=(":fe80:", " fe80::"),
         pattern=r"onnect to (?P<address>fe80::[0-9a-f:]*%(?P<interface>[\w.-]+))|[Cc]onnect to fe80::|"
-        r"\[\d+\](?P<other>[\w.-]+):fe80::"
-        r"|Using interface (?P<third>[\w.-]+):fe80::",
+        r"\[\d+\](?P<interface_>[\w.-]+):fe80::"
+        r"|Using interface (?P<interface__>[\w.-]+):fe80::",
         sample="gpu3:90:121 [0] NCCL WARN Connect to fe80::5054:ff:fe12:3456%veth1a2b<46681> failed : Connection "
         "timed out",
         cause="A veth of a container, a tunnel or a card without an address counts as an interface for NCCL as soon "
@@ -212,6 +213,7 @@ SIGNATURES = (
         ),
         check=f"{_CHECK}; versions that differ are told",
         network=True,
+        likely=True,
     ),
     Signature(
         id="no-af",
@@ -229,6 +231,7 @@ SIGNATURES = (
         ),
         check="`ncclrun ping` shows the addresses of each node, and which it would use",
         network=True,
+        likely=True,
     ),
     Signature(
         id="commid-subnet",

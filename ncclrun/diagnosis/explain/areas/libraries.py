@@ -136,13 +136,13 @@ SIGNATURES = (
         title="A file or directory is not there on this host",
         weight=Weight.CAUSE,
         words=("No such file or directory", "can't open file"),
-        pattern=r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<missing>[^'\"]+)|"
+        pattern=r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<path__>[^'\"]+)|"
         r"bash: (?:line \d+: )?(?:cd: )?(?P<path>/[^\s:]+): No such file or directory|"
-        r"can't open file '(?P<file>[^']+)'",
+        r"can't open file '(?P<path_>[^']+)'",
         sample="gpu8: bash: /home/ada/env/bin/python: No such file or directory",
         cause="The path exists where it was typed and not on {host}: no shared disk, or another home.",
         cure=(
-            there("ls -ld {path}", "ls -ld {file}", "ls -ld {missing}"),
+            there("ls -ld {path}"),
             here(
                 "ncclrun launch {cluster} {script}",
                 note="sends the script's directory along; launch.python may differ by node",
@@ -190,6 +190,7 @@ SIGNATURES = (
         ),
         over=("process-ended",),
         doctor=("torch_broken", "cudart_override"),
+        likely=True,
     ),
     Signature(
         id="libc-old",

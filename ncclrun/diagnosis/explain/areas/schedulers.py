@@ -40,7 +40,7 @@ SIGNATURES = (
             "lost communication with a remote daemon",
             "has been marked dead because the detector",
         ),
-        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON (?P<name>\S+) )?CANCELLED.*DUE TO NODE FAILURE|"
+        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON \S+ )?CANCELLED.*DUE TO NODE FAILURE|"
         r"DUE TO NODE FAILURE|Node failure on (?P<node>[^\s,]+)|\bNode(?:Lost|Shutdown)\b|"
         r"lost communication with a remote daemon|[Tt]he node with node id.* has been marked dead because",
         sample="srun: error: Node failure on n12",
@@ -49,11 +49,11 @@ SIGNATURES = (
         cure=(
             here(
                 "scontrol show node {node}",
-                "scontrol show node {name}",
+                "scontrol show job {job}",
                 "ncclrun ping {cluster}",
                 note="its state, and the reason",
             ),
-            here("ssh {node} uptime", "ssh {name} uptime", note="whether it was restarted"),
+            here("ssh {node} uptime", note="whether it was restarted"),
         ),
         over=("slurm-cancelled", "told-to-stop", "sigkill", "process-ended", "watchdog"),
     ),
@@ -117,6 +117,7 @@ SIGNATURES = (
             here("sinfo -N -o '%N %G %c %m %T'", note="what each node has, and its state"),
             say("Ask for that much in the job and in srun."),
         ),
+        likely=True,
     ),
     Signature(
         id="docker-gpu",
@@ -143,6 +144,7 @@ SIGNATURES = (
         ),
         over=("cuda-no-gpu",),
         doctor=("container_no_gpus", "no_driver"),
+        likely=True,
     ),
     Signature(
         id="nvml-lost",
@@ -175,11 +177,11 @@ SIGNATURES = (
         weight=Weight.CAUSE,
         words=("ErrImagePull", "ImagePullBackOff", "Failed to pull image", "pull access denied for"),
         pattern=r"ErrImagePull|ImagePullBackOff|Failed to pull image \"(?P<name>[^\"]+)\"|"
-        r"pull access denied for (?P<image>[^,\s]+)",
+        r"pull access denied for (?P<name_>[^,\s]+)",
         sample='Warning  Failed  kubelet  Failed to pull image "lab/train:7": not found',
         cause="Its name or tag is not there, the node may not read it, or has no way to the registry.",
         cure=(
-            there("docker pull {name}", "docker pull {image}", note="the registry's own words"),
+            there("docker pull {name}", note="the registry's own words"),
             here("kubectl get events --sort-by=.lastTimestamp", note="which node, and why"),
         ),
     ),

@@ -70,6 +70,7 @@ SIGNATURES = (
         ),
         check="one plan numbers all ranks of a launch, and leftovers of dead runs are told",
         doctor=("leftover",),
+        likely=True,
     ),
     Signature(
         id="root-dup",
@@ -100,6 +101,7 @@ SIGNATURES = (
         ),
         check="`ncclrun ping` shows the GPUs that the workers of each node can see",
         doctor=("few_gpus", "shared_gpus", "gpu_mig"),
+        likely=True,
     ),
     Signature(
         id="bad-ordinal",
@@ -153,5 +155,6 @@ SIGNATURES = (
         "within a launcher that sets them again.",
         cure=(here("ncclrun launch {cluster} {script}", note="one plan numbers all ranks"),),
         check="one plan numbers all ranks of a launch",
+        likely=True,
     ),
 )
