@@ -162,6 +162,7 @@ def _key(one: _Shown, suspect: int | None) -> tuple[object, ...]:
         one.outlived,
         -one.signature.weight,
         one.signature.id != "program",
+        one.signature.waiting,
         one.circumstance,
         suspect is not None and all(rank != suspect for _, rank in one.speakers),
         min(place.line for place in one.places),
@@ -170,6 +171,8 @@ def _key(one: _Shown, suspect: int | None) -> tuple[object, ...]:
 
 def _rivals(one: _Shown, best: _Shown) -> bool:
     """Whether it may be the cause in the other's place: of no less weight, or the program's own error."""
+    if one.signature.waiting and not best.signature.waiting:
+        return False
     return one.signature.weight >= best.signature.weight or one.signature.id == "program"
 
 

@@ -49,6 +49,8 @@ class Signature:
     """A sign that processes can't reach each other."""
     circumstance: bool = False
     """An ordinary line: a cause only where processes did not reach each other."""
+    waiting: bool = False
+    """Says only that somebody waited in vain: whatever else failed explains it."""
     likely: bool = False
     """The line allows more than one cause: of several the mostly right one is told, or all."""
     early: bool = False

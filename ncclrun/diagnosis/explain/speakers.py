@@ -12,7 +12,7 @@ _PREFIXES = tuple(
     for pattern in (
         r'\{"log":"',  # docker's files
         _STAMP + r" (?:stdout|stderr) [FP] ",  # Kubernetes' files
-        r"\[?" + _STAMP + r"\]?[:,]? *",
+        r"\[?" + _STAMP + r"\]?[:,]? ?",
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [^\s\[:]+(?:\[\d+\])?: ",  # syslog, journald
         r"(?P<host>[\w.…-]+) +(?P<rank>\d+|-) \| ",  # ncclrun
         r"(?P<host>[\w.-]+) +\| ",  # docker compose

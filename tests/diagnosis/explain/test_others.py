@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from ncclrun.model.explainevents import Verdict
@@ -453,3 +455,30 @@ def test_what_failed_is_told_and_how_sure_that_is(_title: str, name: str, verdic
     assert diagnosis.found is not None
     assert (diagnosis.found.id, diagnosis.verdict) == (name, verdict)
     assert diagnosis.found.fix
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "gpu1 3 | ",
+        "3: ",
+        "[1,3]<stderr>:",
+        "[rank3]: ",
+        "Jan  2 03:04:05 gpu9 python[77]: ",
+        "2026-01-02 03:04:05,678 ",
+    ],
+)
+def test_what_stands_before_the_lines_hides_none_of_it(before: str) -> None:
+    for title, name, verdict, text in FAILURES:
+        diagnosis = explained("\n".join(before + line for line in dedent(text).strip("\n").split("\n")))
+        assert diagnosis.found is not None, title
+        assert (diagnosis.found.id, diagnosis.verdict) == (name, verdict), title
+
+
+def test_who_only_waited_is_explained_by_whatever_failed_elsewhere() -> None:
+    waited = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE)"
+    failed = "step 9 loss 0.4\nx\ny\nRuntimeError: PytorchStreamWriter failed writing file data/41: file write failed"
+    diagnosis = explained(waited, failed)
+    assert diagnosis.found is not None
+    assert (diagnosis.found.id, diagnosis.others) == ("write-failed", ())
+    assert [fault.id for fault in diagnosis.consequences] == ["watchdog"]

@@ -18,6 +18,7 @@ LINES = [
     ("node1   - | x", "node1", None, "x"),
     ("2026-01-02T03:04:05.123Z x", "", None, "x"),
     ("[2026-01-02 03:04:05] x", "", None, "x"),
+    ('2026-01-02 03:04:05,678   File "a.py", line 1', "", None, '  File "a.py", line 1'),
     ("2026-01-02T03:04:05.123456789Z stderr F [rank7]: x", "", 7, "x"),
     ('{"log":"[rank2]: x\\n","stream":"stderr"}', "", 2, 'x\\n","stream":"stderr"}'),
     ("Jan  2 03:04:05 gpu9 python[77]: x", "gpu9", None, "x"),

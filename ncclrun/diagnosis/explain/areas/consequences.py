@@ -178,6 +178,7 @@ SIGNATURES = (
             again("--stall 5m", "shows where each rank waits"),
         ),
         network=True,
+        waiting=True,
     ),
     Signature(
         id="heartbeat",
@@ -192,6 +193,7 @@ SIGNATURES = (
             again("--stall 5m", "shows where each rank waits"),
         ),
         network=True,
+        waiting=True,
     ),
     Signature(
         id="init-timeout-store",

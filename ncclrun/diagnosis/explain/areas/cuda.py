@@ -143,7 +143,7 @@ SIGNATURES = (
             again("--env CUDA_LAUNCH_BLOCKING=1", "shows the call"),
             say("The line with `Assertion` above it names the check."),
         ),
-        over=("cuda-unknown", "watchdog", "program", "illegal-access"),
+        over=("cuda-unknown", "program", "illegal-access"),
     ),
     Signature(
         id="cublas",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 from ncclrun.diagnosis.explain.steps import again, here, say, there
 
-_FOLLOWS = ("watchdog", "heartbeat", "uniqueid", "conn-failed", "conn-refused-retry", "timeout-generic", "last-member")
+_FOLLOWS = ("uniqueid", "conn-failed", "conn-refused-retry", "timeout-generic")
 """What the other ranks say when one of them was killed."""
 
 SIGNATURES = (

@@ -84,7 +84,7 @@ SIGNATURES = (
             ),
             _STALL,
         ),
-        over=("size-mismatch", "watchdog"),
+        over=("size-mismatch",),
     ),
     Signature(
         id="barrier-rank",
@@ -107,6 +107,7 @@ SIGNATURES = (
         "run's processes are still there, or the nodes were started with different sizes.",
         cure=(here("ncclrun status --cluster {cluster}", note="what still lives where"), _STALL),
         network=True,
+        waiting=True,
     ),
     Signature(
         id="group-missing",
@@ -134,6 +135,7 @@ SIGNATURES = (
         cure=(say("Look at the logs of the ranks that it names as missing."), _STALL),
         over=("closed-remote", "process-ended"),
         network=True,
+        waiting=True,
     ),
     Signature(
         id="horovod-nics",

@@ -113,5 +113,6 @@ SIGNATURES = (
             again("--stall 5m", "shows where each rank waits"),
         ),
         network=True,
+        waiting=True,
     ),
 )

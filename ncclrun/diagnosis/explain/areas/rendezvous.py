@@ -200,6 +200,7 @@ SIGNATURES = (
         cure=(say("Look at the log of the node that is missing; start all with the same --nnodes."), _LAUNCH),
         check="one plan says --nnodes for all",
         over=("init-timeout-store",),
+        waiting=True,
     ),
     Signature(
         id="stop-waiting",

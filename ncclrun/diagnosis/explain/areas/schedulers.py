@@ -55,7 +55,7 @@ SIGNATURES = (
             ),
             here("ssh {node} uptime", note="whether it was restarted"),
         ),
-        over=("slurm-cancelled", "told-to-stop", "sigkill", "process-ended", "watchdog"),
+        over=("slurm-cancelled", "told-to-stop", "sigkill", "process-ended"),
     ),
     Signature(
         id="preempted",
