@@ -106,7 +106,7 @@ def _chains(rules: str) -> tuple[dict[str, list[str]], list[str], list[str]]:
         elif re.match(r"-P INPUT (?:DROP|REJECT)", line):
             policies.append(line)
         elif line.startswith("-A "):
-            _, name, rule = line.split(" ", 2)
+            name, _, rule = line[3:].partition(" ")
             chains.setdefault(f"-A {name}", []).append(rule)
         else:
             chains.setdefault(chain, []).append(line)
@@ -122,7 +122,12 @@ def _bare(rule: str, interface: str) -> str:
 def _holds(source: str, peers: _Network) -> bool:
     """Whether the peers' network lies within one of those that a rule names."""
     for word in source.strip("{}").split(","):
-        net = ip_network(word.strip().partition("-")[0] or "0.0.0.0/32", strict=False)
+        try:
+            net = ip_network(word.strip().partition("-")[0], strict=False)
+        except (
+            ValueError
+        ):  # an address with a port beside it, or the cut end of a long list: it lets nobody in for sure
+            continue
         if net.version == peers.version and net.supernet_of(peers):  # type: ignore[arg-type]  # of one version
             return True
     return False

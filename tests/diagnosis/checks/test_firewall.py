@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ncclrun.diagnosis.checks.firewall import refusing
 
@@ -148,3 +150,15 @@ class TestWhatDoesNot:
     def test_chains_that_lead_to_each_other_are_walked_once(self) -> None:
         rules = "-P INPUT ACCEPT\n-A INPUT -j A\n-A A -j B\n-A B -j A\n-A B -j DROP\n"
         assert refusing(rules) == ["-j DROP"]
+
+
+WORDS = """ip saddr|ip6 saddr|-s|fe80|10.0.0.1/2|{ 10.0.0.1 . 22 }|accept|drop|-j ACCEPT|-A INPUT|-A x|jump x|\n|
+table inet f {|chain input {|type filter hook input priority 0; policy drop;|}|{ }"""
+
+
+@given(st.lists(st.sampled_from(WORDS.split("|")), max_size=14))
+@example([table("ip saddr fe80 accept")])
+@example([table("ip saddr { 10.0.0.1 . 22 } accept")])
+@example(["-A x"])
+def test_rules_in_whatever_form_and_cut_off_anywhere_break_nothing(words: list[str]) -> None:
+    refusing(" ".join(words), "eth0", PEERS)
