@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,11 @@ from ncclrun.model.doctorevents import DoctorFinding, Examined
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_UNREACHABLE, NcclrunError, PlanError
 from ncclrun.model.events import Event
-from ncclrun.model.facts import Interface
+from ncclrun.model.facts import Interface, NodeFacts
 from ncclrun.model.health import Examination
 from ncclrun.model.netevents import Problem
 from ncclrun.model.network import Names
+from ncclrun.model.plan import Endpoint
 from ncclrun.model.record import NodeRecord, Records
 from ncclrun.model.settings import Level
 from ncclrun.model.words import listed
@@ -39,6 +39,7 @@ EXAMINE_TIMEOUT = 150.0
 """Seconds for a node's examination: a cold torch on a network disk takes its time."""
 NAMES_TIMEOUT = 30.0
 LOOK_UP_SECONDS = 3.0
+MOST_LOOK_UPS = 2
 EXIT_ERRORS = 1
 ORDER: tuple[Level, ...] = ("error", "warning", "info")
 
@@ -66,9 +67,12 @@ def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> G
         yield from visit.events()
         told: dict[int, _Told] = {}
         sessions = {one.node_rank: one.session for one in visit.participants}
+        met = _meeting([one.node for one in visit.participants], [one.facts for one in visit.participants])
+        addresses = {rank: end.address for rank, end in zip(sessions, met, strict=True) if end is not None}
 
         def question(rank: int, session: Session) -> _Told:
-            return _asked(session, visit.facts[rank].python.executable or cluster.nodes[rank].launch.python)
+            python = visit.facts[rank].python.executable or cluster.nodes[rank].launch.python
+            return _asked(session, python, [address for peer, address in addresses.items() if peer != rank])
 
         for rank, answer in for_all(sessions, question, cancelled=control.stopped):
             if isinstance(answer, NcclrunError):
@@ -82,10 +86,12 @@ def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> G
     return Records(nodes, cluster.source, time.time(), f"ncclrun {own_version()}")
 
 
-def _asked(session: Session, python: str) -> _Told:
+def _asked(session: Session, python: str, peers: Sequence[str]) -> _Told:
     answer = session.call("examine", timeout=EXAMINE_TIMEOUT, python=python)
     exam: Examination = read_answer(_EXAM, _known(answer, Examination), "what it found makes")
-    names = session.call("names", timeout=NAMES_TIMEOUT, addresses=[], limit=LOOK_UP_SECONDS)
+    # A few peers tell how the others' look-ups go; more would only ask a dead server more often.
+    some = list(peers[:MOST_LOOK_UPS])
+    names = session.call("names", timeout=NAMES_TIMEOUT, addresses=some, limit=LOOK_UP_SECONDS)
     return exam, read_answer(_NAMES, _known(names, Names))
 
 
@@ -151,26 +157,32 @@ def _node(one: NodeRecord) -> Node:
 def _subjects(known: Sequence[NodeRecord]) -> list[Subject]:
     nodes = [_node(one) for one in known]
     facts = [one.facts for one in known if one.facts is not None]
-    bare = [Subject(node, fact) for node, fact in zip(nodes, facts, strict=True)]
+    met = _meeting(nodes, facts)
+    hosts = {end.address: fact.hostname for end, fact in zip(met, facts, strict=True) if end is not None}
     return [
-        replace(subject, exam=one.exam, names=one.names, connected=one.connected, interface=interface)
-        for subject, one, interface in zip(bare, known, _interfaces(bare), strict=True)
+        Subject(
+            node,
+            fact,
+            exam=one.exam,
+            names=one.names,
+            connected=one.connected,
+            interface=_interface(fact, end) if end is not None else None,
+            peers={address: host for address, host in hosts.items() if end is not None and address != end.address},
+        )
+        for node, fact, one, end in zip(nodes, facts, known, met, strict=True)
     ]
 
 
-def _interfaces(subjects: Sequence[Subject]) -> list[Interface | None]:
-    """Where the facts alone would have the run's network; that is proven by `ping`, and not asked for here."""
-    facts = [one.facts for one in subjects]
+def _meeting(nodes: Sequence[Node], facts: Sequence[NodeFacts]) -> Sequence[Endpoint | None]:
+    """Where the facts alone would have the nodes meet; that is proven by `ping`, and not asked for here."""
     try:
-        chosen = choose([one.node for one in subjects], facts, None).endpoints if len(subjects) > 1 else ()
+        return choose(nodes, facts, None).endpoints if len(nodes) > 1 else [None for _ in nodes]
     except PlanError:  # `ping` tells why
-        chosen = ()
-    if not chosen:
-        return [None for _ in subjects]
-    return [
-        next((one for one in fact.interfaces if one.name == endpoint.interface and not one.loopback), None)
-        for fact, endpoint in zip(facts, chosen, strict=True)
-    ]
+        return [None for _ in nodes]
+
+
+def _interface(facts: NodeFacts, end: Endpoint) -> Interface | None:
+    return next((one for one in facts.interfaces if one.name == end.interface and not one.loopback), None)
 
 
 def _row(one: NodeRecord, subject: Subject, problems: Sequence[Problem]) -> Examined:

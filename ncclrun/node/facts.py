@@ -30,15 +30,15 @@ def _ssh_address() -> str:
     return words[2].split("%")[0] if len(words) > 2 else ""
 
 
-def settings() -> dict[str, Any]:
-    """The fields of model NodeSettings."""
+def settings(stale: list[str]) -> dict[str, Any]:
+    """The fields of model NodeSettings; ``stale`` are a launcher's variables in the login environment."""
     login = {name: os.environ[name] for name in sorted(os.environ) if TELLING.match(name) and not STALE.match(name)}
     return {
         # NCCL looks for its file in HOME.
         "login": {**login, **({"HOME": os.environ["HOME"]} if "HOME" in os.environ else {})},
         "conf_files": conffiles.read(dict(os.environ)),
         # They answer who set what is there; where nothing is, there is nothing to ask.
-        "mentions": startup.mentions() if login else [],
+        "mentions": startup.mentions(stale) if login or stale else [],
     }
 
 
@@ -47,6 +47,7 @@ def find(python: str) -> dict[str, Any]:
     state = statedir.find()
     found = gpus.find()
     devices = rdma.find()
+    stale = sorted(name for name in os.environ if STALE.match(name))
     return {
         "hostname": socket.gethostname(),
         "user": machine.user(),
@@ -61,12 +62,12 @@ def find(python: str) -> dict[str, Any]:
         "free_bytes": free_bytes(state),
         "driver": found.driver,
         "gpu_trouble": found.trouble,
-        "stale": sorted(name for name in os.environ if STALE.match(name)),
+        "stale": stale,
         "rdma": devices,
         "verbs": rdma.verbs([device["name"] for device in devices]),
         "proxies": sorted(name for name in os.environ if PROXY.match(name) and os.environ[name]),
         "ssh_address": _ssh_address(),
-        "settings": settings(),
+        "settings": settings(stale),
         "cuda_visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         # A driver that hung over the first question would hang over this one.
         "gpu_processes": gpuapps.find() if any(gpu["used"] is not None for gpu in found.gpus) else [],

@@ -1,11 +1,11 @@
-"""Lines of start-up files that name a variable of NCCL, Gloo or torch: who set it, as far as that can be seen."""
+"""Lines of start-up files that name a variable of NCCL, Gloo, torch or a launcher: who set it, as far as it shows."""
 
 from __future__ import annotations
 
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Collection, Iterator
 
 from . import conffiles, machine
 from .sysfs import entries
@@ -36,7 +36,7 @@ def _files() -> Iterator[Path]:
     yield from (path for path in entries(ETC / "profile.d") if path.suffix == ".sh")
 
 
-def _in(path: Path) -> Iterator[dict[str, Any]]:
+def _in(path: Path, wanted: re.Pattern[str]) -> Iterator[dict[str, Any]]:
     try:
         data, _status = conffiles.content(path, MOST_BYTES)
     except OSError:
@@ -44,10 +44,15 @@ def _in(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
         text = line.strip()
         if not text.startswith("#"):
-            for name in dict.fromkeys(NAME.findall(text)):
+            for name in dict.fromkeys(wanted.findall(text)):
                 yield {"file": str(path), "line": number, "name": name, "text": text[:LONGEST_LINE]}
 
 
-def mentions() -> list[dict[str, Any]]:
-    """The fields of model Mention for each line that names one, but comments: at most 200."""
-    return list(islice((one for path in _files() for one in _in(path)), MOST_MENTIONS))
+def mentions(others: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The fields of model Mention for each line that names one, but comments: at most 200.
+
+    ``others`` are names besides; a line that only reads one of them (`$RANK`) does not set it.
+    """
+    setting = rf"|(?<![A-Za-z0-9_${{])(?:{'|'.join(map(re.escape, others))})(?=[=\s])" if others else ""
+    wanted = re.compile(NAME.pattern + setting)
+    return list(islice((one for path in _files() for one in _in(path, wanted)), MOST_MENTIONS))

@@ -8,14 +8,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import oom
+from . import oom, pcie
 from .sysfs import entries, read
 
 PROC = Path("/proc")
 SYS = Path("/sys")
 OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # looked at alone
-NVIDIA = "0x10de"
+MARKS = {Path("/.dockerenv"): "docker", Path("/run/.containerenv"): "podman"}
+KINDS_OF_CONTAINERS = {"kubepods": "kubernetes", "libpod": "podman", "containers/storage": "podman"}
 TIME_ERROR = 5
 TIMEX_BYTES = 512  # struct timex is smaller everywhere
 SYSCTLS = ("net.ipv4.ip_local_port_range", "net.ipv4.conf.all.arp_ignore", "kernel.numa_balancing")
@@ -52,28 +53,23 @@ def _text(path: Path) -> str:
 
 def container() -> str:
     """Which kind of container this is, as far as it shows; "" for none."""
-    if (Path("/") / ".dockerenv").exists():
-        return "docker"
-    if Path("/run/.containerenv").exists():
-        return "podman"
+    for mark, kind in MARKS.items():
+        if mark.exists():
+            return kind
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "kubernetes"
-    if any(map(read, (Path("/run/systemd/container"),))):
-        return read(Path("/run/systemd/container"))
+    if named := read(Path("/run/systemd/container")):
+        return named
     groups = read(PROC / "1" / "cgroup") + read(PROC / "self" / "cgroup")
-    match = re.search(r"\b(docker|kubepods|libpod|lxc)\b", groups)
-    return {"kubepods": "kubernetes", "libpod": "podman"}.get(match.group(1), match.group(1)) if match else ""
+    # With cgroups of version 2 a container sees no path; where its root's layers lie outside shows all the same.
+    layers = re.findall(r"^\S+ \S+ \S+ \S+ / .* - overlay .*", _text(PROC / "self" / "mountinfo"), re.M)
+    match = re.search(r"\b(docker|kubepods|libpod|lxc|containerd|containers/storage)\b", " ".join([groups, *layers]))
+    return KINDS_OF_CONTAINERS.get(match.group(1), match.group(1)) if match else ""
 
 
 def _selinux() -> str:
     state = {"1": "enforcing", "0": "permissive"}
     return state.get(read(SYS / "fs" / "selinux" / "enforce"), "")
-
-
-def _graphics_cards() -> int:
-    """NVIDIA GPUs on the bus, whether a driver serves them or not; they show in containers, too."""
-    devices = entries(SYS / "bus" / "pci" / "devices")
-    return sum(read(one / "vendor") == NVIDIA and read(one / "class").startswith("0x03") for one in devices)
 
 
 def _sizes(path: str) -> dict[str, int] | None:
@@ -140,7 +136,7 @@ def find(state_dir: str) -> dict[str, Any]:
         "state": _sizes(state_dir) if state_dir else None,
         "temporary": _sizes("/tmp"),  # noqa: S108  # looked at alone
         "memory": _memory(),
-        "cards": _graphics_cards(),
+        "cards": len(pcie.gpus()),
         "modules": _modules(),
         "cpus_online": os.cpu_count() or 0,
         "numa_nodes": sum(bool(re.fullmatch(r"node\d+", one.name)) for one in entries(SYS / "devices/system/node")),

@@ -27,6 +27,10 @@ case "$*" in
 REPORT
 esac
 """
+MISMATCH = """#!/bin/sh
+echo "Failed to initialize NVML: Driver/library version mismatch"
+exit 18
+"""
 BASHRC = """\
 echo Welcome to the lab
 export PET_NNODES=3 https_proxy=http://proxy:3128 NCCL_SOCKET_IFNAME=ens99 NCCL_AUTH_TOKEN=hunter2
@@ -44,13 +48,18 @@ reject
 }
 }
 """
-ON_FIRST = {"login_noise", "stale", "proxy", "no_such_interface", "nofile", "shared_memory", "nccl_override"}
+ON_FIRST = {"login_noise", "stale", "proxy", "no_such_interface", "nofile", "shared_memory", "nccl_override"} | {
+    "driver_fails",
+    "reverse_slow",
+}
 ON_SECOND = {"firewall", "two_nics", "torch_cpu", "gpu_mig", "gpu_ecc", "inodes_low", "disk_low"}
 
 
 def _break(cluster: Cluster) -> None:
     first, second, _ = cluster.hosts
     first.write("/root/.bashrc", BASHRC)
+    first.write("/usr/local/bin/nvidia-smi", MISMATCH, mode=0o755)
+    first.write("/etc/resolv.conf", f"nameserver {first.address[:-1]}77\n")  # nobody is there
     first.write("/opt/nccl/libnccl.so.2", b"NCCL version 2.16.2+cuda11.8")
     first.exec(["mount", "-o", "remount,size=32m", "/dev/shm"], check=True)
     second.exec(["nft", "-f", "-"], input=RULES, check=True)
@@ -147,7 +156,7 @@ def test_a_launch_tells_the_quick_ones_and_starts(bench: Bench, told: Done) -> N
 def test_what_nobody_may_look_at_is_asked_of_nobody(bench: Bench, told: Done) -> None:
     saved = json.loads((bench.work / "facts.json").read_text())
     assert told.of("examined")
-    assert saved["nodes"][0]["exam"]["unknown"].keys() >= {"health"}  # no nvidia-smi there
+    assert saved["nodes"][0]["exam"]["unknown"].keys() >= {"health"}
 
 
 def test_a_host_that_is_off_is_told_with_the_others(bench: Bench, told: Done) -> None:

@@ -110,14 +110,46 @@ class TestGpus:
             gpuhealth.parse("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")
 
 
-def test_bridges_that_redirect_are_told_from_others() -> None:
-    text = (
-        "00:01.0 PCI bridge: Intel Root Port\n\tCapabilities: [220] Access Control Services\n"
-        "\t\tACSCap:\tSrcValid+ ReqRedir+ CmpltRedir+\n\t\tACSCtl:\tSrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+\n"
-        "00:02.0 PCI bridge: Intel Root Port\n\t\tACSCtl:\tSrcValid- ReqRedir- CmpltRedir-\n"
-        "01:00.0 Ethernet controller: Mellanox\n\t\tACSCtl:\tSrcValid+ ReqRedir+\n"
-    )
-    assert pcie.parse(text) == {"redirecting": ["00:01.0"]}
+LSPCI = """\
+0000:00:01.0 PCI bridge: Intel Corporation Device 352a (rev 30) (prog-if 00 [Normal decode])
+	Capabilities: [220 v1] Access Control Services
+		ACSCap:	SrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+0000:00:02.0 PCI bridge: Intel Corporation Device 352b (rev 30) (prog-if 00 [Normal decode])
+		ACSCtl:	SrcValid- TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl- DirectTrans-
+0000:00:03.0 PCI bridge: Intel Corporation Device 352c (rev 30) (prog-if 00 [Normal decode])
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+0000:01:00.0 Ethernet controller: Mellanox Technologies MT2892 Family [ConnectX-6 Dx]
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+"""
+
+
+class TestBridges:
+    """By lspci, with a GPU below the first of them."""
+
+    @pytest.fixture(autouse=True)
+    def bus(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        device = tmp_path / "sys/pci0000:00/0000:00:01.0/0000:3b:00.0"
+        device.mkdir(parents=True)
+        (device / "vendor").write_text("0x10de\n")
+        (device / "class").write_text("0x030200\n")
+        (tmp_path / "devices").mkdir()
+        (tmp_path / "devices/0000:3b:00.0").symlink_to(device)
+        monkeypatch.setattr(pcie, "DEVICES", tmp_path / "devices")
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return tmp_path
+
+    def test_those_that_redirect_are_told_from_others(self) -> None:
+        assert pcie.parse(LSPCI) == ["0000:00:01.0", "0000:00:03.0"]
+
+    def test_one_with_neither_gpu_nor_rdma_below_matters_to_nobody(self, bus: Path) -> None:
+        program(bus / "lspci", f"test \"$1\" = -D && cat <<'END'\n{LSPCI}\nEND")
+        assert pcie.find() == {"redirecting": ["0000:00:01.0"]}
+
+    def test_what_is_shown_to_root_alone_is_unknown(self, bus: Path) -> None:
+        program(bus / "lspci", "echo '0000:00:01.0 PCI bridge: x'; echo '	Capabilities: <access denied>'")
+        with pytest.raises(OSError, match="root alone"):
+            pcie.find()
 
 
 class TestKernelLog:
@@ -234,6 +266,14 @@ def test_a_firewall_whose_rules_are_closed_is_no_absent_one(tmp_path: Path, monk
     assert told["closed"] == "nft: Operation not permitted (you must be root)"
 
 
+def mounted(kind: str, layers: str) -> str:
+    """The line of the root directory in mountinfo, after those of others."""
+    others = (
+        "22 27 0:21 / /proc rw - proc proc rw\n30 27 0:9 / /var/lib/docker rw - overlay overlay rw,lowerdir=/docker\n"
+    )
+    return f"{others}27 1 0:50 / / rw,relatime - {kind} {kind} rw,lowerdir={layers},workdir=/w\n"
+
+
 class TestSystem:
     def test_the_limits(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "self").mkdir()
@@ -269,15 +309,49 @@ class TestSystem:
     def test_cards_on_the_bus(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, vendor, kind in (
             ("0", "0x10de", "0x030200"),
-            ("1", "0x10de", "0x040300"),
-            ("2", "0x8086", "0x030000"),
+            ("its sound card", "0x10de", "0x040300"),
+            ("a slice of it for a virtual machine", "0x10de", "0x030200"),
+            ("another's", "0x8086", "0x030000"),
         ):
-            device = tmp_path / "bus/pci/devices" / name
-            device.mkdir(parents=True)
+            device = tmp_path / name
+            device.mkdir()
             (device / "vendor").write_text(f"{vendor}\n")
             (device / "class").write_text(f"{kind}\n")
-        monkeypatch.setattr(system, "SYS", tmp_path)
-        assert system.find("")["cards"] == 1  # its sound card is none
+            if "slice" in name:
+                (device / "physfn").symlink_to("../0")
+        monkeypatch.setattr(pcie, "DEVICES", tmp_path)
+        assert system.find("")["cards"] == 1
+
+    @pytest.mark.parametrize(
+        ("files", "kind"),
+        [
+            ({}, ""),
+            ({"1/cgroup": "12:memory:/docker/4f0c\n"}, "docker"),
+            ({"self/cgroup": "11:cpu:/kubepods/burstable/pod1/4f0c\n"}, "kubernetes"),
+            (
+                {"self/mountinfo": mounted("overlay", "/var/lib/docker/overlay2/l/A:/var/lib/docker/overlay2/l/B")},
+                "docker",
+            ),
+            (
+                {"self/mountinfo": mounted("overlay", "/var/lib/containerd/io.containerd.snapshotter/1/fs")},
+                "containerd",
+            ),
+            ({"self/mountinfo": mounted("overlay", "/home/a/.local/share/containers/storage/overlay/l/A")}, "podman"),
+            ({"self/mountinfo": mounted("overlay", "/run/live/rootfs")}, ""),
+            ({"self/mountinfo": mounted("ext4", "/dev/mapper/docker-root")}, ""),
+            ({"1/cgroup": "0::/init.scope\n", "self/cgroup": "0::/user.slice/session-3.scope\n"}, ""),
+        ],
+    )
+    def test_a_container_of_either_kind_of_cgroup(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], kind: str
+    ) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        monkeypatch.setattr(system, "PROC", tmp_path)
+        monkeypatch.setattr(system, "MARKS", {})
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        assert system.container() == kind
 
     def test_the_distribution(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         release = tmp_path / "os-release"

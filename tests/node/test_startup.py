@@ -44,6 +44,17 @@ def test_what_sets_nothing_of_theirs_is_not_told(root: Path, line: str) -> None:
     assert startup.mentions() == []
 
 
+def test_other_names_are_looked_for_where_they_are_set(root: Path) -> None:
+    (root / "home/.bashrc").write_text(
+        "export RANK=0 NCCL_DEBUG=INFO\necho $RANK ${RANK} MY_RANK=1\nset -gx PET_NNODES 2\n# RANK=1\n"
+    )
+    assert [(one["line"], one["name"]) for one in startup.mentions(["RANK", "PET_NNODES"])] == [
+        (1, "RANK"),
+        (1, "NCCL_DEBUG"),
+        (3, "PET_NNODES"),
+    ]
+
+
 def test_what_is_no_file_is_passed_over_and_waits_for_nobody(root: Path) -> None:
     os.mkfifo(root / "home/.bashrc")
     (root / "home/.zshrc").mkdir()

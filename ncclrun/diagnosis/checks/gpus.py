@@ -1,17 +1,15 @@
-"""Are the GPUs of a host there, sound, and joined as they should be?"""
+"""Are the GPUs of a host there and sound?"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from ncclrun.diagnosis.checks.kind import Kind
-from ncclrun.diagnosis.checks.subject import Subject, numbers
+from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.health import GpuHealth
 from ncclrun.model.netevents import Problem
 from ncclrun.model.settings import Level
 
-DMA_BUF_KERNEL = (5, 12)
 NO_SUCH_GPU = Kind(
     id="no_such_gpu",
     title="the cluster file wants a GPU that is not there",
@@ -112,28 +110,6 @@ PERSISTENCE = Kind(
     cause="Without a user the driver shuts the GPU down and has to start it again.",
     cure="`sudo nvidia-smi -pm 1`, or enable nvidia-persistenced.",
 )
-TOPOLOGY = Kind(
-    id="gpu_topology",
-    title="some GPUs are joined by way of the processors",
-    symptom="All-reduce within the host is slower than PCIe allows; NCCL uses shared memory and not peer access.",
-    cause="There is no NVLink between them, and they hang on different sockets.",
-    cure="None in software. For fewer workers than GPUs choose those of one socket (`gpus` in the cluster file).",
-)
-ACS = Kind(
-    id="pcie_acs",
-    title="PCIe bridges send what GPUs say to each other by way of the processor (ACS)",
-    symptom="NCCL hangs or is slow between GPUs without NVLink; GPUDirect RDMA is slower than it should be.",
-    cause="Access Control Services are on, mostly along with virtualization in the BIOS. Virtual machines need it.",
-    cure="Switch ACS off in the BIOS, or with setpci at each start, if no virtual machine is given a device.",
-)
-PEERMEM = Kind(
-    id="gdr_module",
-    title="network cards may not reach GPU memory directly",
-    symptom="NCCL says `GPU Direct RDMA Disabled` for an HCA; half the bandwidth between nodes.",
-    cause="nvidia_peermem is not loaded, and the kernel is too old for the way without it (DMA-BUF, from 5.12, with "
-    "the driver's open modules).",
-    cure="`sudo modprobe nvidia_peermem`, and its name in /etc/modules-load.d.",
-)
 KINDS = (
     NO_SUCH_GPU,
     FEW_GPUS,
@@ -148,9 +124,6 @@ KINDS = (
     GPU_SLOW,
     GPU_WIDTH,
     PERSISTENCE,
-    TOPOLOGY,
-    ACS,
-    PEERMEM,
 )
 
 
@@ -243,40 +216,6 @@ def _pace(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
     if gpu.width and gpu.widest and gpu.width < gpu.widest:  # the generation falls when it idles, the width does not
         fix = subject.there(f"nvidia-smi -i {gpu.index} -q | grep -A3 'Link Width'")
         yield GPU_WIDTH.found(f"GPU {gpu.index}: {gpu.width} of {gpu.widest} lanes", fix)
-
-
-def joined(subject: Subject) -> Iterator[Problem]:
-    """How GPUs reach each other, and network cards them."""
-    exam, facts = subject.exam, subject.facts
-    if exam is not None and exam.health is not None:
-        across = _across_sockets(exam.health.topology)
-        if across:
-            shown = ", ".join(f"{a}-{b}" for a, b in across[:4])
-            more = f" and {len(across) - 4} more pairs" if len(across) > 4 else ""
-            yield TOPOLOGY.found(f"by way of both sockets: {shown}{more}", "", "info")
-    if exam is not None and exam.acs is not None and exam.acs.redirecting and len(facts.gpus) > 1:
-        bridges = exam.acs.redirecting
-        commands = "\n".join(f"  sudo setpci -s {one} ECAP_ACS+0x6.w=0000" for one in bridges[:8])
-        yield ACS.found(f"on at {len(bridges)} bridges ({', '.join(bridges[:4])})", subject.there(commands))
-    active = any(port.state == "ACTIVE" for device in facts.rdma for port in device.ports)
-    loaded = {"nvidia_peermem", "nv_peer_mem"} & set(subject.system.modules)
-    old = numbers(subject.system.kernel.partition("-")[0])[:2] < DMA_BUF_KERNEL
-    if active and facts.gpus and not loaded and subject.system.kernel and old:
-        message = f"nvidia_peermem is not loaded, and kernel {subject.system.kernel} has no DMA-BUF for it"
-        yield PEERMEM.found(message, subject.there("sudo modprobe nvidia_peermem"))
-
-
-def _across_sockets(topology: str) -> list[tuple[str, str]]:
-    """Pairs of GPUs that the matrix joins by SYS, each once."""
-    rows = [line.split() for line in topology.splitlines()]
-    heads = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), [])
-    columns = [name for name in heads if re.fullmatch(r"GPU\d+", name)]
-    found = []
-    for row in rows:
-        if row and row[0] in columns and "X" in row:
-            links = dict(zip(columns, row[1:], strict=False))
-            found += [(row[0], peer) for peer in columns[columns.index(row[0]) + 1 :] if links.get(peer) == "SYS"]
-    return found
 
 
 def _gpus(count: int) -> str:

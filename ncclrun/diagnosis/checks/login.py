@@ -18,6 +18,7 @@ from ncclrun.nccl.version import parse
 SLOW_SHELL = 2.0
 FILES = "~/.bashrc ~/.bash_profile ~/.profile /etc/profile.d/*.sh"
 SLOW_SSH = 5.0
+MOST_PLACES = 4
 
 STALE = Kind(
     id="stale",
@@ -73,7 +74,9 @@ def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:
     """Leftovers of another launcher in the login environment, where the workers would take them for their own."""
     if not facts.stale:
         return ()
-    message = f"its login environment sets {', '.join(facts.stale)}: taken away for a run"
+    places = list(dict.fromkeys(f"{m.file}:{m.line}" for m in facts.settings.mentions if m.name in facts.stale))
+    known = f" ({', '.join(places[:MOST_PLACES])})" if places else ""
+    message = f"its login environment sets {', '.join(facts.stale)}{known}: taken away for a run"
     fix = f"take them out of the start-up file there:  grep -nE '{'|'.join(facts.stale)}' {FILES}"
     return (STALE.found(message, fix),)
 

@@ -155,4 +155,4 @@ def names(subject: Subject) -> Iterator[Problem]:
     own = [address.address for interface in subject.facts.interfaces for address in interface.addresses]
     if subject.names is not None and subject.interface is not None and subject.interface.addresses:
         chosen = subject.interface.addresses[0].address
-        yield from name_problems(subject.name, subject.names, chosen, own, {})
+        yield from name_problems(subject.name, subject.names, chosen, own, subject.peers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ncclrun.diagnosis import guards
-from ncclrun.diagnosis.checks import across, driver, firewall, gpus, host, libraries, login, network, training
+from ncclrun.diagnosis.checks import across, driver, firewall, gpus, host, libraries, login, network, topology, training
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.cluster import Node
@@ -15,7 +15,7 @@ from ncclrun.model.netevents import Problem
 AREAS = {
     "Python and torch": training.KINDS,
     "libraries": libraries.KINDS,
-    "GPUs": (*driver.KINDS, *gpus.KINDS),
+    "GPUs": (*driver.KINDS, *gpus.KINDS, *topology.KINDS),
     "the machine": host.KINDS,
     "the network": (*firewall.KINDS, *network.KINDS),
     "the login": login.KINDS,
@@ -45,7 +45,8 @@ THOROUGH: tuple[Check, ...] = (
     libraries.forced,
     libraries.others,
     gpus.health,
-    gpus.joined,
+    topology.between_gpus,
+    topology.to_network,
     driver.xids,
     driver.logged,
     host.temporary,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ncclrun.model.cluster import Node
 from ncclrun.model.facts import Interface, NodeFacts
@@ -20,6 +21,8 @@ class Subject:
     names: Names | None = None
     interface: Interface | None = None
     """On which the run's network would be, as far as facts tell."""
+    peers: Mapping[str, str] = field(default_factory=dict)
+    """The other nodes' host names by their addresses there."""
     connected: float | None = None
     """Seconds until its node part spoke."""
 

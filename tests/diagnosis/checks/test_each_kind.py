@@ -55,6 +55,16 @@ def on_one(name: str, *gpus: int) -> Subject:
     return replace(sound("m"), node=node(name, gpus=gpus or None))
 
 
+def matrix(*rows: str) -> str:
+    """What `nvidia-smi topo -m` prints for GPUs that are so joined to the others."""
+    heads = "\t".join(["", *(f"GPU{index}" for index in range(len(rows))), "CPU Affinity", "NUMA Affinity"])
+    lines = [heads]
+    for index, row in enumerate(rows):
+        cells = row.split()
+        lines.append("\t".join([f"GPU{index}", *cells[:index], " X ", *cells[index:], "0-31", "0"]))
+    return "\n".join(lines) + "\n"
+
+
 def looked_up(seconds: float) -> LookUp:
     return LookUp("10.0.0.2", (), seconds)
 
@@ -82,6 +92,12 @@ FIRED: list[tuple[str, str, Group, str]] = [
     ("name_foreign", "warning", named("203.0.113.9"), "no address of this host"),
     ("name_other_address", "warning", named("10.9.0.1"), "10.9.0.1 and not to 10.0.0.1"),
     ("reverse_slow", "warning", named("10.0.0.1", reverse=(looked_up(3.0),)), "the name of 10.0.0.2 took 3.0 s"),
+    (
+        "nvlink_down",
+        "warning",
+        (exam(health=GpuReport((), matrix("NV18 NV17", "NV18 NV17", "NV17 NV17"))),),
+        "GPU2: 34",
+    ),
     ("driver_fails", "error", (facts(gpu_trouble=MISMATCH),), "version mismatch"),
     ("driver_fails", "warning", (facts(gpu_trouble="nvidia-smi did not answer within 15 s"),), "did not answer"),
     ("gpu_lost", "error", (gpu(refusal="GPU is lost"),), "GPU 0: the driver says 'GPU is lost'"),
@@ -144,6 +160,13 @@ NEARLY: dict[str, Group] = {
     "gpu_persistence": (gpu(persistence=""),),
     "gpu_topology": (exam(health=GpuReport((hosts.GPU,), "\tGPU0\tGPU1\nGPU0\t X \tNODE\nGPU1\tNODE\t X \n")),),
     "pcie_acs": (exam(acs=Acs()),),
+    "nvlink_down": (
+        # Every pair by a bridge of its own; a mesh of two and of one link; no NVLink at all.
+        exam(health=GpuReport((), matrix("NV4 SYS SYS", "NV4 SYS SYS", "SYS SYS NV4", "SYS SYS NV4"))),
+        exam(health=GpuReport((), matrix("NV1 NV1 NV2", "NV1 NV2 NV1", "NV1 NV2 NV1", "NV2 NV1 NV1"))),
+        exam(health=GpuReport((), matrix("NV4 PHB", "NV4 PHB", "PHB PHB"))),
+        exam(health=GpuReport((), "no matrix")),
+    ),
     "gdr_module": (facts(system=replace(OLD_KERNEL, modules=("nvidia", "nv_peer_mem")), rdma=(ACTIVE,)),),
     "gpu_in_use": (facts(gpu_processes=(GpuProcess(9, "GPU-of-another-node", 9, "x", "anna"),)),),
     "leftover": (facts(leftovers=()),),
