@@ -21,6 +21,8 @@ _COMPLAINT = re.compile(
     re.MULTILINE,
 )
 """What no work that went well ends with, whoever says it."""
+_FRAME, _FRAME_END = "╭", "╰"
+"""rich draws a frame around a traceback; the exception's line stands below it."""
 
 
 def own_exceptions(log: LogScan) -> list[Place]:
@@ -28,14 +30,20 @@ def own_exceptions(log: LogScan) -> list[Place]:
     process survived."""
     lines = log.tail.split("\n")
     waiting: set[tuple[str, int | None]] = set()
+    framed: set[tuple[str, int | None]] = set()
     found: list[Place] = []
     steps: Counter[tuple[str, int | None]] = Counter()
     for number, line in enumerate(lines, log.lines - len(lines) + 1):
-        if not waiting and not found and TRACEBACK not in line:
+        if not waiting and not framed and not found and TRACEBACK[:-1] not in line:
             continue
         host, rank, rest = speaker(line)
         who = (host, rank)
         if rest.strip() == TRACEBACK or rest.rstrip().endswith(f"exception: {TRACEBACK}"):
+            waiting.add(who)
+        elif rest.startswith(_FRAME) and TRACEBACK[:-1] in rest:
+            framed.add(who)
+        elif who in framed and rest.startswith(_FRAME_END):
+            framed.discard(who)
             waiting.add(who)
         elif who in waiting and rest and not rest[0].isspace() and not rest.startswith(("|", "+")):
             waiting.discard(who)

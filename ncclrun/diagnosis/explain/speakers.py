@@ -24,7 +24,7 @@ _PREFIXES = tuple(
         r"\[\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>: ?",  # mpirun
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] ",  # NCCL
         r"(?P<rank>\d+): ",  # srun --label
-        r"(?=[\w.-]*\d)(?![\w.-]*(?:Error|Exception|\.py))(?P<host>[a-z][\w.-]*): ",  # pdsh, clush
+        r"(?=[\w.-]*\d)(?![\w.-]*(?:Error|Exception|\.py))(?P<host>[a-z][\w.-]*|\d+(?:\.\d+){3}): ",  # pdsh, clush
     )
 )
 _IN_WORDS = re.compile(r"\[(?:PG [^\]]{0,60})?Rank (?P<rank>\d+)\]")

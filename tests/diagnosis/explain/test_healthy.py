@@ -295,6 +295,15 @@ HEALTHY = {
         w0:15:91 [0] NCCL INFO comm 0x7f rank 0 nranks 2 cudaDev 0 nvmlDev 0 - Init COMPLETE
         """,
     ),
+    "what torch and Gloo remark since 2.7": (
+        """
+        [Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3
+        [rank0]:[W1202 04:05:06.1 ProcessGroupNCCL.cpp:4718] [PG ID 0 PG GUID 0 Rank 0] using GPU 0 as device used by this process is currently unknown. This can potentially cause a hang if this rank to GPU mapping is incorrect.
+        graph/search.cc:765 NCCL WARN Could not find a path for pattern 4, falling back to simple order
+        gpu1:1:1 [4] NCCL INFO P2P is disabled between connected GPUs 4 and 3. You can repress this message with NCCL_IGNORE_DISABLED_P2P=1.
+        step 1 loss 0.4
+        """,
+    ),
     "a real run of two hosts with GPUs": (REAL.read_text(encoding="utf-8").split("\n$ torchrun")[0],),
 }  # fmt: skip
 

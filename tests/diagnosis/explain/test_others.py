@@ -348,6 +348,23 @@ FAILURES: list[tuple[str, str, Verdict, str]] = [
           File "/env/accelerate/commands/launch.py", line 923, in simple_launcher
         subprocess.CalledProcessError: Command '['/env/bin/python', 'train.py']' returned non-zero exit status 1.
     """),
+    ("Accelerate under pdsh: a traceback in a frame", "program", "cause", """
+        104.17.20.17: ╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+        104.17.20.17: │ /work/train.py:81 in main                                                    │
+        104.17.20.17: │ ❱  81 │   batch["labels"]                                                    │
+        104.17.20.17: ╰──────────────────────────────────────────────────────────────────────────────╯
+        104.17.20.17: KeyError: 'labels'
+        104.17.20.18: ╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+        104.17.20.18: ╰──────────────────────────────────────────────────────────────────────────────╯
+        104.17.20.18: RuntimeError: Connection reset by peer
+    """),
+    ("CUDA: an image's libraries for a newer driver", "cuda-driver-old", "cause", """
+        RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was attempted on non supported HW
+    """),
+    ("NCCL 2.23: RDMA that gets lost, and what follows from it", "ib-err12", "cause", """
+        504:34610:36821 [4] ib_plugin.c:1673 NCCL WARN NET/IB: Got completion from peer 10.0.1.23<47140> with status=5 opcode=0 len=0 vendor err 249 (Recv) hca ibp152s0
+        504:34610:36821 [4] ib_plugin.c:1673 NCCL WARN NET/IB: Got completion from peer 10.0.1.23<47140> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca ibp152s0
+    """),
     ("Megatron: sizes that do not divide", "program", "cause", """
         [rank0]: Traceback (most recent call last):
         [rank0]:   File "/work/megatron/core/parallel_state.py", line 500, in initialize_model_parallel

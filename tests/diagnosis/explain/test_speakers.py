@@ -25,6 +25,7 @@ LINES = [
     ("worker-1  | x", "worker-1", None, "x"),
     ("[1,5]<stderr>: x", "", 5, "x"),
     ("3: x", "", 3, "x"),
+    ("10.20.0.7: x", "10.20.0.7", None, "x"),
     ("gpu8: bash: torchrun: command not found", "gpu8", None, "bash: torchrun: command not found"),
     ("[rank1]:[E1 x.cpp:1] [PG 0 Rank 1] y", "", 1, "[E1 x.cpp:1] [PG 0 Rank 1] y"),
     ("[E1 x.cpp:1] [Rank 5] y", "", 5, "[E1 x.cpp:1] [Rank 5] y"),

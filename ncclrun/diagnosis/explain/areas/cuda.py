@@ -46,9 +46,10 @@ SIGNATURES = (
             "CUDA driver version is insufficient",
             "NVIDIA driver on your system is too old",
             "unsatisfied condition: cuda",
+            "forward compatibility was attempted on non supported HW",
         ),
         pattern=r"CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
-        r"unsatisfied condition: cuda *>?=",
+        r"unsatisfied condition: cuda *>?=|forward compatibility was attempted",
         sample="RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
         cause="On {host} the driver does not know the CUDA version that the installed package was built for.",
         cure=(
