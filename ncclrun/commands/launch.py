@@ -205,7 +205,7 @@ class Launch:
             reopen(self._transport),
             token=self._token,
             timeout=self.job.timeout,
-            watch=NcclWatch({node.node_rank: node.endpoint for node in plan.nodes}),
+            watch=NcclWatch({node.node_rank: node.endpoint for node in plan.nodes}, self.cluster.source),
             leave_after=WATCH[plan.launcher] if self._detach else None,
             stall=None if self.job.stall is None else StallWatch(self.job.stall, self.run_id, run.path),
         )

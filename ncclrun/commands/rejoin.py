@@ -185,7 +185,7 @@ class Rejoin:
             token=str(self._record["token"]),
             tail=0 if self._how is not None else None,
             settle=SETTLE,
-            watch=NcclWatch(endpoints),
+            watch=NcclWatch(endpoints, str(self._record.get("source") or "")),
             claims=True,
             stall=None if self._stall is None else StallWatch(self._stall, self._run.run_id, self._run.path),
         )

@@ -14,6 +14,8 @@ from ncclrun.nccl.lines import NetLine, Place, bootstrap_line, net_line
 
 MARK = "NCCL INFO"
 NETWORK = "nccl_network"
+CONNECTING = "connecting"
+"""What keeps a node from its peers: one matter, in however many words NCCL tells it."""
 EARLY = tuple(signature for signature in ALL if signature.early)
 PATIENCE = 5
 """Attempts of NCCL's to connect (some 1.5 s) before one that fails is told."""
@@ -29,15 +31,17 @@ FIX = (
 
 
 class NcclWatch:
-    """Says once a node and kind what is wrong there already; ``endpoints`` by node_rank.
+    """Says once a node and matter what is wrong there already; ``endpoints`` by node_rank.
 
-    Nodes without an endpoint are not watched, and none beyond its first WATCHED characters.
+    ``cluster`` is what names the cluster on the command line, for the step that mends it. Nodes without an endpoint are
+    not watched, and none beyond its first WATCHED characters.
     """
 
-    def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
+    def __init__(self, endpoints: Mapping[int, Endpoint], cluster: str = "") -> None:
         self._endpoints = dict(endpoints)
         self._left = dict.fromkeys(self._endpoints, WATCHED)
         self._told: set[tuple[int, str]] = set()
+        self._known = {"cluster": cluster} if cluster else {}
 
     def line(self, node_rank: int, text: str, rank: int | None = None) -> Problem | None:
         """What is to be said of a worker's output, one or more whole lines; None mostly."""
@@ -53,20 +57,22 @@ class NcclWatch:
         for line in _lines(text, MARK):
             against = _against(line, planned)
             if against and (node_rank, NETWORK) not in self._told:
-                self._told.add((node_rank, NETWORK))
+                self._told |= {(node_rank, NETWORK), (node_rank, CONNECTING)}
                 return Problem(code=NETWORK, message=against, fix=FIX, level="warning")
         return None
 
     def _fault(self, node_rank: int, text: str, rank: int | None) -> Problem | None:
         """What `explain` would say of a line already now, while NCCL still tries again."""
         for signature in EARLY:
-            if (node_rank, signature.id) in self._told:
+            matter = CONNECTING if signature.network else signature.id
+            if (node_rank, matter) in self._told:
                 continue
             for line in (line for word in signature.words for line in _lines(text, word)):
                 known = signature.match(line)
                 if known is None or _soon(line):
                     continue
-                self._told |= {(node_rank, name) for name in (signature.id, *signature.over)}
+                known = {**self._known, **known}
+                self._told.add((node_rank, matter))
                 who = "" if rank is None else f"rank {rank}: "
                 cause = filled(signature.cause, known)
                 message = f"{who}{line.partition('NCCL ')[2] or line}\n{signature.title}. {cause}"

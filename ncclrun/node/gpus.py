@@ -93,6 +93,8 @@ def failure(output: commands.Output) -> str:
     if output.code is None:
         return f"nvidia-smi did not answer within {SMI_SECONDS:.0f} s"
     said = (output.out + output.err).strip().split("\n")[0][:200]
+    if output.code == 0:
+        return f"nvidia-smi does not print what it should: {said}" if said else "nvidia-smi prints nothing"
     return f"nvidia-smi ended with {f'signal {output.signal}' if output.signal else f'exit code {output.code}'}: {said}"
 
 

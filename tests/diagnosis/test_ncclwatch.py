@@ -121,6 +121,19 @@ class TestFaultsThatNoWaitingMends:
             "shm-extend",
         ]
 
+    def test_that_keep_a_node_from_its_peers_are_told_once_in_whatever_words(self) -> None:
+        refused, lost = (info(f"Connect to 10.0.0.9<4> returned {why}") for why in ("111", "113(No route to host)"))
+        watch = NcclWatch({0: PLAN, 1: PLAN})
+        said = [watch.line(0, text) for text in (lost, info(self.REFUSED.format(7)), refused)]
+        assert [problem and problem.code for problem in said] == ["conn-noroute", None, None]
+        other = [watch.line(1, text) for text in (info("Bootstrap: Using eth0:10.9.0.2<0>"), lost)]
+        assert [problem and problem.code for problem in other] == ["nccl_network", None]
+
+    def test_have_a_step_that_names_the_cluster(self) -> None:
+        problem = NcclWatch({0: PLAN}, "lab.yaml").line(0, info(self.REFUSED.format(7)))
+        assert problem is not None
+        assert "ncclrun ping lab.yaml" in problem.fix
+
     def test_are_not_told_of_the_first_attempts_for_a_peer_may_not_listen_yet(self) -> None:
         assert NcclWatch({0: PLAN}).line(0, info(self.REFUSED.format(1))) is None
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from ncclrun.model import health as model
-from ncclrun.node import firewall, framechild, gpuhealth, kernellog, libraries, loginshell, pcie, system
+from ncclrun.node import commands, firewall, framechild, gpuhealth, gpus, kernellog, libraries, loginshell, pcie, system
 from tests.node.client import Client, connected
 from tests.node.conftest import OLDEST
 
@@ -56,6 +56,11 @@ class TestWhole:
 
 class TestGpus:
     """nvidia-smi's report, as a real driver gives it."""
+
+    def test_none_at_all_is_no_failure_with_exit_code_0(self) -> None:
+        assert gpus.failure(commands.Output(0, "\n", "")) == "nvidia-smi prints nothing"
+        assert gpus.failure(commands.Output(0, "hello\n", "")) == "nvidia-smi does not print what it should: hello"
+        assert gpus.failure(commands.Output(6, "No devices\n", "")) == "nvidia-smi ended with exit code 6: No devices"
 
     def test_a_sound_one(self) -> None:
         (gpu,) = gpuhealth.parse(H200)
