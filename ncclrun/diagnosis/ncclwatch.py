@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from ncclrun.diagnosis.explain.catalogue import ALL
+from ncclrun.diagnosis.explain.speakers import speaker
 from ncclrun.diagnosis.explain.steps import filled, mended
 from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import Endpoint
@@ -74,8 +75,11 @@ class NcclWatch:
                 known = {**self._known, **known}
                 self._told.add((node_rank, matter))
                 who = "" if rank is None else f"rank {rank}: "
-                cause = filled(signature.cause, known)
-                message = f"{who}{line.partition('NCCL ')[2] or line}\n{signature.title}. {cause}"
+                host = speaker(line).host
+                known = {"host": host, **known} if host else known
+                message = (
+                    f"{who}{line.partition('NCCL ')[2] or line}\n{signature.title}. {filled(signature.cause, known)}"
+                )
                 return Problem(code=signature.id, message=message, fix=mended(signature.cure, known), level="warning")
         return None
 

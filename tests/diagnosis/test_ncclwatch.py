@@ -107,6 +107,7 @@ class TestFaultsThatNoWaitingMends:
         assert problem is not None
         assert problem.message.startswith("rank 5: INFO socketPollConnect: connect to 10.0.0.9<4000> returned")
         assert "Nobody listens at 10.0.0.9" in problem.message
+        assert problem.fix.startswith("on gpu7:  ip route get 10.0.0.9 ")
         assert "ncclrun ping" in problem.fix
 
     def test_are_told_once_a_node_and_kind(self) -> None:

@@ -73,7 +73,7 @@ def test_a_sentence_is_a_whole_one() -> None:
 @pytest.mark.parametrize(
     ("log", "typed"),
     [
-        ("OSError: [Errno 28] No space left on device: '/data/my runs/7.pt'", "df -h '/data/my runs/7.pt'"),
+        ("OSError: [Errno 28] No space left on device: '/data/my runs/7.pt'", "df -h \"$(dirname '/data/my runs/7.pt')\""),
         ("gpu2: ModuleNotFoundError: No module named 'einops'", "on gpu2:  pip install einops"),
         ("srun: error: Node failure on n12", "scontrol show node n12"),
         ("message: bind to [::]:29511 (errno: 98 - Address already in use)", "ss -ltnp 'sport = :29511'"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 from ncclrun.diagnosis.explain.steps import again, here, say, there
 
-_TO = r"(?:[Cc]onnect to (?P<address>[^\s<>]+)(?:<(?P<port>\d+)>)?|Call to connect|connect returned|returned)"
+_ADDRESS = r"(?P<address>(?P<ip>\d+\.\d+\.\d+\.\d+|[0-9a-fA-F]*:[0-9a-fA-F:]+)|[^\s<>]+)"
+"""A route is asked for by number alone, and NCCL may print a name."""
+_TO = rf"(?:[Cc]onnect to {_ADDRESS}(?:<(?P<port>\d+)>)?|Call to connect|connect returned|returned)"
 _PROVE = here(
     "ncclrun ping {cluster}", note="who reaches whom by TCP on ports of the kind that NCCL uses, and what to open"
 )
-_ROUTE = there("ip route get {address}", note="by which interface, and from which address, it goes there")
+_ROUTE = there("ip route get {ip}", note="by which interface, and from which address, it goes there")
 _CHECK = "the nodes try each other on such ports before a launch, and a firewall that lets only SSH through is named"
 
 SIGNATURES = (
@@ -51,13 +53,13 @@ SIGNATURES = (
         title="The peer's address refuses the connection, again and again",
         weight=Weight.COMPONENT,
         words=("Connection refused, retrying",),
-        pattern=r"(?:Call to connect returned|connect to (?P<address>[^\s<>]+)(?:<(?P<port>\d+)>)? returned|"
+        pattern=rf"(?:Call to connect returned|connect to {_ADDRESS}(?:<(?P<port>\d+)>)? returned|"
         r"connect returned) Connection refused, retrying",
         sample="gpu2:1448:1448 [0] NCCL INFO socketPollConnect: connect to 10.20.0.5<52895> returned Connection "
         "refused, retrying (11/34) after sleep for 1100 msec",
         cause="Nobody listens at {address}: it belongs to another machine or to this one itself (an address that "
         "several hosts have: docker0, a decoy card), or the peer has died.",
-        cure=(there("ip route get {address}", note="`local` in it: the address is this host's own"), _PROVE),
+        cure=(there("ip route get {ip}", note="`local` in it: the address is this host's own"), _PROVE),
         check=_CHECK,
         network=True,
         early=True,
@@ -84,7 +86,7 @@ SIGNATURES = (
         title="A connection between ranks failed",
         weight=Weight.COMPONENT,
         words=("connect to ", "Connect to ", "connect timeout"),
-        pattern=r"WARN .*[Cc]onnect to (?P<address>[^\s<>]+)<(?P<port>\d+)> (?:failed|returned)|"
+        pattern=rf"WARN .*[Cc]onnect to {_ADDRESS}<(?P<port>\d+)> (?:failed|returned)|"
         r"WARN Call to connect timeout",
         sample="gpu1:61:88 [0] NCCL WARN socketPollConnect: Connect to 10.20.0.2<4567> returned 111(Connection "
         "refused) errno 115(Operation now in progress)",
@@ -98,7 +100,7 @@ SIGNATURES = (
         title="The peer's address is of a network that this host has no way to",
         weight=Weight.CAUSE,
         words=("Network is unreachable",),
-        pattern=r"(?:[Cc]onnect to (?P<address>[^\s<>]+)<\d+>.{0,40})?(?<!error )(?<!101 )Network is unreachable",
+        pattern=rf"(?:[Cc]onnect to {_ADDRESS}<\d+>.{{0,40}})?(?<!error )(?<!101 )Network is unreachable",
         sample="gpu1:61:88 [0] NCCL WARN Connect to fd00:7::12<41234> failed : Network is unreachable",
         cause="No route leads to that address or address family from here: an IPv6 address on one side only, a "
         "link-local address, a subnet that is not routed.",
@@ -111,7 +113,7 @@ SIGNATURES = (
         title="The peer can't be reached (the words are misleading)",
         weight=Weight.COMPONENT,
         words=("Software caused connection abort",),
-        pattern=r"(?:[Cc]onnect to (?P<address>[^\s<>]+)<\d+>.{0,20})?Software caused connection abort",
+        pattern=rf"(?:[Cc]onnect to {_ADDRESS}<\d+>.{{0,20}})?Software caused connection abort",
         sample="gpu1:12:70 [0] NCCL WARN socketStartConnect: Connect to 10.20.0.2<45763> failed : Software caused "
         "connection abort",
         cause="NCCL 2.16 to 2.19 lose the real error here. It is a firewall, an address translation or the wrong "
@@ -126,7 +128,7 @@ SIGNATURES = (
         title="NCCL gave up to connect",
         weight=Weight.COMPONENT,
         words=("exceeded error retry count", "exceeded retries"),
-        pattern=r"(?:connect to (?P<address>[^\s<>]+)<\d+>.{0,60})?exceeded (?:error retry count|retries)",
+        pattern=rf"(?:connect to {_ADDRESS}<\d+>.{{0,60}})?exceeded (?:error retry count|retries)",
         sample="gpu1:61:88 [0] NCCL WARN ncclOsSocketPollConnect: connect to gpu2<5123> returned Connection refused, "
         "exceeded error retry count after 35 attempts",
         cause="It tried for about a minute. The line says which address and what came back.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 from ncclrun.diagnosis.explain.steps import say, there
 
-_DF = there("df -h {path}; df -i {path}", "df -h; df -i", note="space, and inodes")
+_DF = there('df -h "$(dirname {path})"; df -i "$(dirname {path})"', "df -h; df -i", note="space, and inodes")
 
 SIGNATURES = (
     Signature(
@@ -20,7 +20,7 @@ SIGNATURES = (
         cure=(
             _DF,
             there(
-                "du -xh --max-depth=2 {path} | sort -h | tail",
+                'du -xh --max-depth=2 "$(dirname {path})" | sort -h | tail',
                 "du -xh --max-depth=2 /tmp ~ | sort -h | tail",
                 note="what takes it",
             ),
@@ -58,7 +58,7 @@ SIGNATURES = (
         cause="It was mounted so (a container's volume), the kernel took it so after an error of the disk, or a "
         "network file system was changed under a mount (a stale handle).",
         cure=(
-            there("findmnt -T {path}", "findmnt", note="how it is mounted"),
+            there('findmnt -T "$(dirname {path})"', "findmnt", note="how it is mounted"),
             there("sudo dmesg -T | tail -50", note="errors of the disk"),
         ),
     ),
@@ -76,7 +76,11 @@ SIGNATURES = (
         cause="The kernel of {host} could not read or write there: the disk is faulty, or the server of the "
         "mount went away.",
         cure=(
-            there("findmnt -T {path}", "findmnt -t nfs,nfs4,lustre,fuse", note="what is mounted, and from where"),
+            there(
+                'findmnt -T "$(dirname {path})"',
+                "findmnt -t nfs,nfs4,lustre,fuse",
+                note="what is mounted, and from where",
+            ),
             there("sudo dmesg -T | tail -50", note="what the kernel says of it"),
         ),
         over=("write-failed", "process-ended"),
@@ -90,7 +94,7 @@ SIGNATURES = (
         sample="PermissionError: [Errno 13] Permission denied: '/data/run7/last.pt'",
         cause="It belongs to another user or group: the same name may have another number on {host}, or a "
         "container runs as root and left it so.",
-        cure=(there("ls -ld {path}; id", "id", note="whose it is, and who runs the job"),),
+        cure=(there('ls -ld "$(dirname {path})" {path}; id', "id", note="whose it is, and who runs the job"),),
         over=("process-ended",),
     ),
     Signature(

@@ -196,7 +196,7 @@ SIGNATURES = (
         cause="That trainer was not started, has ended, or listens on another address than "
         "PADDLE_TRAINER_ENDPOINTS says.",
         cure=(
-            there("ip route get {address}", note="by which interface it goes there"),
+            there("getent ahosts {address}", note="what its name stands for there"),
             here("ncclrun ping {cluster}", note="who reaches whom, and what to open"),
         ),
         network=True,

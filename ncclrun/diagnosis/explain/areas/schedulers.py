@@ -226,7 +226,7 @@ SIGNATURES = (
         cause="Nothing answers at {address}: ray start --head does not run there, took another address, or a "
         "firewall is between.",
         cure=(
-            there("ip route get {address}", note="by which interface it goes there"),
+            there("getent ahosts {address}", note="what its name stands for there"),
             here("ncclrun ping {cluster}", note="who reaches whom, and what to open"),
         ),
         network=True,
