@@ -21,6 +21,7 @@ _UNKNOWN = {
 """What stands in a sentence for what no line tells."""
 OWN = {"cluster": "CLUSTER", "script": "SCRIPT"}
 """What stands in a command for what only its reader knows; what names the cluster of a run of ours is known."""
+LAUNCH = "ncclrun launch {cluster} {script}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,10 @@ def again(options: str, note: str = "") -> Step:
 
 
 def mended(steps: Iterable[Step], known: Mapping[str, str]) -> str:
-    """The steps, each in a line of its own."""
-    return "\n".join(filter(None, (step.told(known) for step in steps)))
+    """The steps, each in a line of its own; who was launched by ncclrun is not told to be, if there is another."""
+    told = [(step.forms, line) for step in steps if (line := step.told(known))]
+    others = [line for forms, line in told if forms != (LAUNCH,)]
+    return "\n".join(others if others and "cluster" in known else [line for _, line in told])
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ncclrun.cli.main import app
 from ncclrun.diagnosis.explain.catalogue import ALL, BY_ID
 from ncclrun.diagnosis.explain.signature import Signature
-from ncclrun.diagnosis.explain.steps import OWN, Step, in_file, mended, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, OWN, Step, here, in_file, mended, there
 from tests.diagnosis.explain.logs import explained
 
 HOST = {"host": "gpu3"}
@@ -99,3 +99,10 @@ def test_what_no_line_tells_leaves_the_step_out_or_takes_its_other_form() -> Non
 def test_a_value_is_never_shell_text() -> None:
     step = BY_ID["modmissing"].cure[0]
     assert step.command({"name": "x; reboot"}) == "pip install 'x; reboot'"
+
+
+def test_who_was_launched_by_ncclrun_is_not_told_to_launch_unless_that_is_all() -> None:
+    look, launch = there("ss -ltn", note="who listens"), here(LAUNCH, note="takes a free port")
+    assert mended((look, launch), {}).splitlines()[1] == "ncclrun launch CLUSTER SCRIPT   (takes a free port)"
+    assert mended((look, launch), {"cluster": "lab.yaml"}) == "on that host:  ss -ltn   (who listens)"
+    assert mended((launch,), {"cluster": "lab.yaml"}) == "ncclrun launch lab.yaml SCRIPT   (takes a free port)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
-from ncclrun.diagnosis.explain.steps import again, here, say, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, again, here, say, there
 
 _STALL = again("--stall 5m", "shows where each rank waits")
 
@@ -54,7 +54,7 @@ SIGNATURES = (
         cause="Another version of the code, of a library or of the configuration on some node, or a model that "
         "depends on the rank's data.",
         cure=(
-            here("ncclrun launch {cluster} {script}", note="sends the same code to all nodes"),
+            here(LAUNCH, note="sends the same code to all nodes"),
             here("ncclrun ping {cluster}", note="Python and torch of each node"),
         ),
     ),
@@ -118,7 +118,7 @@ SIGNATURES = (
         "init_process_group.",
         cause="The script calls torch.distributed before init_process_group, or was started as a single process.",
         cure=(
-            here("ncclrun launch {cluster} {script}", note="gives each worker its rank and size"),
+            here(LAUNCH, note="gives each worker its rank and size"),
             say("And torch.distributed.init_process_group() first in the script."),
         ),
     ),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
-from ncclrun.diagnosis.explain.steps import again, here, say, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, again, here, say, there
 
-_SET = here(
-    "ncclrun launch {cluster} {script}", note="sets GLOO_SOCKET_IFNAME of each node to the interface that is proven"
-)
+_SET = here(LAUNCH, note="sets GLOO_SOCKET_IFNAME of each node to the interface that is proven")
 _CHECK = (
     "`ncclrun launch` sets GLOO_SOCKET_IFNAME on each node to the interface that was proven; `resolve` shows "
     "what the host's name resolves to"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
-from ncclrun.diagnosis.explain.steps import again, here, say, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, again, here, say, there
 
 _CHOOSE = (
     here("ncclrun resolve {cluster}", note="which interface joins the nodes, and the variables that say so"),
-    here("ncclrun launch {cluster} {script}", note="takes that one by itself"),
+    here(LAUNCH, note="takes that one by itself"),
 )
 _CHECK = "`ncclrun ping` and `launch` ask NCCL itself on every node which interface it would take"
 _FOLLOWS = ("conn-noroute", "conn-timeout", "conn-unreach", "if-docker-net", "gloo-mesh")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
-from ncclrun.diagnosis.explain.steps import again, here, say, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, again, here, say, there
 
 _CHECK = "`ncclrun ping` and `launch` ask the training's Python on each node for torch and NCCL"
 
@@ -144,7 +144,7 @@ SIGNATURES = (
         cure=(
             there("ls -ld {path}"),
             here(
-                "ncclrun launch {cluster} {script}",
+                LAUNCH,
                 note="sends the script's directory along; launch.python may differ by node",
             ),
         ),

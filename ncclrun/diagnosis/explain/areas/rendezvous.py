@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
-from ncclrun.diagnosis.explain.steps import here, in_file, on, say, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, here, in_file, on, say, there
 
-_LAUNCH = here("ncclrun launch {cluster} {script}", note="starts all nodes with one, proven address and a free port")
+_LAUNCH = here(LAUNCH, note="starts all nodes with one, proven address and a free port")
 _PING = here("ncclrun ping {cluster}", note="who reaches whom, and what to open")
 _CHECK = "every node connects to the master's port before anything starts"
 
@@ -143,7 +143,7 @@ SIGNATURES = (
         cause="A second job, what is left of an earlier one, or --node-rank 0 given to two launchers on one machine.",
         cure=(
             there("ss -ltnp 'sport = :{port}'", "ss -ltnp", note="whose it is"),
-            here("ncclrun launch {cluster} {script}", note="takes a port that is free"),
+            here(LAUNCH, note="takes a port that is free"),
         ),
         check="`ncclrun launch` holds a port that was free from PREPARE on",
         over=("store-timeout", "store-clients"),
@@ -158,7 +158,7 @@ SIGNATURES = (
         sample="ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
         "expected, but not set",
         cause="init_process_group wants {name}, which a launcher sets.",
-        cure=(here("ncclrun launch {cluster} {script}", note="or torchrun in place of python"),),
+        cure=(here(LAUNCH, note="or torchrun in place of python"),),
     ),
     Signature(
         id="local-rank-arg",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
-from ncclrun.diagnosis.explain.steps import here, in_file, say, there
+from ncclrun.diagnosis.explain.steps import LAUNCH, here, in_file, say, there
 
 _SAME = (
     here("ncclrun ping {cluster}", note="what each node has"),
@@ -66,7 +66,7 @@ SIGNATURES = (
         "--nnodes or --nproc-per-node.",
         cure=(
             here("ncclrun status --cluster {cluster}", note="what still lives where"),
-            here("ncclrun launch {cluster} {script}", note="one start for all nodes"),
+            here(LAUNCH, note="one start for all nodes"),
         ),
         check="one plan numbers all ranks of a launch, and leftovers of dead runs are told",
         doctor=("leftover",),
@@ -80,7 +80,7 @@ SIGNATURES = (
         pattern=r"Bootstrap Root : rank (?P<rank>\d+) of \d+ ranks has already checked in",
         sample="gpu1:9:12 [0] NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in",
         cause="The same --node-rank on two hosts, or two launchers that both start workers (srun and torchrun).",
-        cure=(here("ncclrun launch {cluster} {script}", note="one start for all nodes gives each its own rank"),),
+        cure=(here(LAUNCH, note="one start for all nodes gives each its own rank"),),
         check="one plan numbers all ranks of a launch",
     ),
     Signature(
@@ -153,7 +153,7 @@ SIGNATURES = (
         sample="gpu2:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2",
         cause="RANK and WORLD_SIZE do not fit: ranks counted from one, nodes taken for ranks, or a launcher "
         "within a launcher that sets them again.",
-        cure=(here("ncclrun launch {cluster} {script}", note="one plan numbers all ranks"),),
+        cure=(here(LAUNCH, note="one plan numbers all ranks"),),
         check="one plan numbers all ranks of a launch",
         likely=True,
     ),
