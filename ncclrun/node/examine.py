@@ -1,4 +1,4 @@
-"""All that `doctor` asks beyond the facts, in parts that run at once, each bounded in time."""
+"""All that `doctor` asks beyond the facts, in parts that each are bounded in time, nearly all at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ SECONDS = 75.0
 
 def find(python: str) -> dict[str, Any]:
     """The fields of model Examination: what each part found by its name, and in ``unknown`` why another did not."""
-    parts: dict[str, tasks.Work] = {
+    # The login shell is timed: the start of torch beside it would count for its own slowness.
+    first: dict[str, tasks.Work] = {"shell": loginshell.find}
+    then: dict[str, tasks.Work] = {
         "health": gpuhealth.find,
         "kernel_log": kernellog.find,
         "firewall": firewall.find,
-        "shell": loginshell.find,
         "acs": pcie.find,
         "installed": partial(libraries.find, python),
     }
@@ -36,10 +37,11 @@ def find(python: str) -> dict[str, Any]:
 
     with selectors.DefaultSelector() as selector:
         children = tasks.Tasks(selector)
-        for name, part in parts.items():
-            children.spawn(part, partial(done, name), SECONDS)
-        while len(found) + len(unknown) < len(parts):
-            for key, _ in selector.select(max(0.0, children.next_deadline() - time.monotonic())):
-                key.data()
-            children.expire(time.monotonic())
+        for parts in (first, then):
+            for name, part in parts.items():
+                children.spawn(part, partial(done, name), SECONDS)
+            while not parts.keys() <= {*found, *unknown}:
+                for key, _ in selector.select(max(0.0, children.next_deadline() - time.monotonic())):
+                    key.data()
+                children.expire(time.monotonic())
     return {**found, "unknown": unknown}

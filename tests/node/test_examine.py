@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,19 @@ import pytest
 from pydantic import TypeAdapter
 
 from ncclrun.model import health as model
-from ncclrun.node import commands, firewall, framechild, gpuhealth, gpus, kernellog, libraries, loginshell, pcie, system
+from ncclrun.node import (
+    commands,
+    examine,
+    firewall,
+    framechild,
+    gpuhealth,
+    gpus,
+    kernellog,
+    libraries,
+    loginshell,
+    pcie,
+    system,
+)
 from tests.node.client import Client, connected
 from tests.node.conftest import OLDEST
 
@@ -52,6 +65,25 @@ class TestWhole:
         assert answer["unknown"]["health"] == "nvidia-smi ended with exit code 6: No devices were found"
         assert "health" not in answer
         assert "installed" in answer
+
+    def test_nothing_else_runs_while_the_login_shell_is_timed(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        torch = tmp_path / "torch"
+
+        def start(_: str) -> dict[str, Any]:
+            torch.mkdir()
+            return {}
+
+        def log_in() -> dict[str, Any]:
+            time.sleep(0.3)
+            return {"disturbed": torch.exists()}
+
+        monkeypatch.setattr(loginshell, "find", log_in)
+        monkeypatch.setattr(libraries, "find", start)
+        told = examine.find("")
+        assert told["shell"] == {"disturbed": False}
+        assert torch.exists()
 
 
 class TestGpus:
