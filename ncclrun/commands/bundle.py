@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import platform
+import re
+import socket
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,11 +20,12 @@ from ncclrun.commands.outfile import OutFile
 from ncclrun.commands.ownversion import own_version
 from ncclrun.diagnosis.explain.scan import LogScan
 from ncclrun.model.explainevents import Bundled, Explained
-from ncclrun.model.pseudonyms import Pseudonyms
-from ncclrun.model.secrets import text_shown
+from ncclrun.model.pseudonyms import Pseudonyms, named_in
+from ncclrun.model.secrets import data_shown, text_shown
 
 FOLDER = "ncclrun-bundle"
 BUNDLE_FILE = OutFile("--bundle", FOLDER.encode())
+_ORDINARY = re.compile(r"(?:rank|local|node|launcher|worker|std|in|out|err|log|txt|json|gz|[-_.\d])+")
 MOST_LOGS = 2000
 """Logs in one file; of more, those that are evidence come first."""
 
@@ -31,22 +34,19 @@ def write(path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | 
     """Writes it for its owner alone, packed (tar.gz). Raises UsageError."""
     record = {} if run is None else run.read("run.json") or {}
     record.pop("token", None)  # with it, and a way to the nodes, a run could be given orders
-    names = _names(found, record)
-    pseudonyms = Pseudonyms(*names) if mask else None
-
-    def shown(text: str) -> str:
-        text = text_shown(text)
-        return text if pseudonyms is None else pseudonyms.text(text)
-
-    files = list(_files(found, scans, record, {} if run is None else run.read("end.json") or {}))
+    files = list(_files(found, scans, record, {} if run is None else run.read("end.json") or {}, mask=mask))
+    if mask:
+        names = _names(scans, record, [text for _, text in files])
+        pseudonyms = Pseudonyms(*names, parts=True)
+        files = [(name, pseudonyms.text(text)) for name, text in files]
     packed = io.BytesIO()
     with (
         gzip.GzipFile(FOLDER, "wb", fileobj=packed) as zipped,  # its header has this name, not the path as typed
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
         for name, text in files:
-            data = shown(text).encode("utf-8", "replace")
-            entry = tarfile.TarInfo(f"{FOLDER}/{shown(name)}")
+            data = text.encode("utf-8", "replace")
+            entry = tarfile.TarInfo(f"{FOLDER}/{name}")
             entry.size, entry.mtime = len(data), int(time.time())
             archive.addfile(entry, io.BytesIO(data))
     BUNDLE_FILE.write(path, packed.getvalue())
@@ -54,30 +54,58 @@ def write(path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | 
 
 
 def _files(
-    found: Explained, scans: Sequence[LogScan], record: dict[str, Any], end: dict[str, Any]
+    found: Explained, scans: Sequence[LogScan], record: dict[str, Any], end: dict[str, Any], *, mask: bool
 ) -> Iterator[tuple[str, str]]:
+    """Name and text of each, without secrets."""
     about = {
         "format": "ncclrun bundle 1",
         "made_at": time.time(),
         "ncclrun": own_version(),
         "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
         "nccl": sorted(
             {place.text for scan in scans if "version" in scan.facts for place in scan.facts["version"].places}
         ),
     }
-    yield "about.json", json.dumps(about, indent=1)
-    yield "diagnosis.json", json.dumps(asdict(found), indent=1)
-    if record:
-        yield "run.json", json.dumps(record, indent=1)
-        yield "end.json", json.dumps(end, indent=1)
     told = {line.file for fault in (found.found, *found.others) if fault is not None for line in fault.evidence}
-    for number, scan in enumerate(sorted(scans, key=lambda scan: scan.name not in told)[:MOST_LOGS]):
-        yield f"logs/{number:04}-{Path(scan.name).name.strip('<>')}", scan.excerpt()
+    logs = sorted(scans, key=lambda scan: scan.name not in told)[:MOST_LOGS]
+    names = {scan.name: f"logs/{number:04}{_last_name(scan.name, mask=mask)}" for number, scan in enumerate(logs)}
+    yield "about.json", _json(about)
+    yield "diagnosis.json", _json(_with_files(asdict(found), names))
+    if record:
+        yield "run.json", _json(record)
+        yield "end.json", _json(end)
+    for scan in logs:
+        yield names[scan.name], text_shown(scan.excerpt())
 
 
-def _names(found: Explained, record: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Hosts and users that are known by name; addresses are known by their form."""
+def _json(data: Any) -> str:
+    return json.dumps(data_shown(data), indent=1, ensure_ascii=False)
+
+
+def _with_files(data: Any, names: dict[str, str]) -> Any:
+    """The same with the logs called as they are here, which tells nothing of where they lay."""
+    if isinstance(data, dict):
+        return {key: names.get(one, "") if key == "file" else _with_files(one, names) for key, one in data.items()}
+    return [_with_files(one, names) for one in data] if isinstance(data, (list, tuple)) else data
+
+
+def _last_name(name: str, *, mask: bool) -> str:
+    """What a log was called; ``mask``: if that can be nobody's name."""
+    last = Path(name).name.strip("<>")
+    return "" if mask and _ORDINARY.fullmatch(last) is None else f"-{last}"
+
+
+def _names(scans: Sequence[LogScan], record: dict[str, Any], texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Hosts and users that are known or named; addresses are known by their form."""
     nodes = [row["node"] for row in record.get("nodes") or ()]
-    hosts = [str(node[key]) for node in nodes for key in ("name", "host") if node.get(key)]
-    users = [str((node.get("ssh") or {}).get("user") or "") for node in nodes]
-    return [*found.hosts, *hosts], [*users, Path.home().name]
+    hosts = [socket.gethostname()] + [str(node[key]) for node in nodes for key in ("name", "host") if node.get(key)]
+    users = [Path.home().name] + [str((node.get("ssh") or {}).get("user") or "") for node in nodes]
+    hits = (hits for scan in scans for hits in (*scan.hits.values(), *scan.facts.values()))
+    hosts += sorted({scan.host for scan in scans} | {host for one in hits for host, _ in one.speakers})
+    for text in texts:
+        more_hosts, more_users = named_in(text)
+        hosts += sorted(more_hosts)
+        users += sorted(more_users)
+    first = [host.partition(".")[0] for host in hosts if host[:1].isalpha()]
+    return [*hosts, *first], users

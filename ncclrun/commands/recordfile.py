@@ -15,7 +15,7 @@ from ncclrun.model.doctorevents import FactsSaved
 from ncclrun.model.errors import UsageError
 from ncclrun.model.pseudonyms import Pseudonyms
 from ncclrun.model.record import Records
-from ncclrun.model.secrets import text_shown, value_shown
+from ncclrun.model.secrets import data_shown
 
 _RECORDS = TypeAdapter(Records)
 SAVED = OutFile("--save", b'"format": "ncclrun facts')
@@ -25,7 +25,7 @@ LARGEST = 256 << 20
 def save(path: Path, records: Records, *, mask: bool) -> FactsSaved:
     """Writes it for its owner alone. Raises UsageError."""
     masked = dataclasses.replace(records, masked=mask)
-    data = _each_text(_without_values(_RECORDS.dump_python(masked, mode="json")), text_shown)
+    data = data_shown(_RECORDS.dump_python(masked, mode="json"))
     if mask:
         facts = [one.facts for one in records.nodes if one.facts is not None]
         hosts = [name for one in records.nodes for name in (one.host, one.name)] + [one.hostname for one in facts]
@@ -49,15 +49,6 @@ def load(path: Path) -> Records:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         message = f"--from {path}: this is no file of facts ({where or 'the whole'}: {error.errors()[0]['msg']})"
         raise UsageError(message, fix="ncclrun doctor CLUSTER --save FILE  makes one") from error
-
-
-def _without_values(data: Any) -> Any:
-    """Stars for the values of secret variables of the logins: only there a name stands apart from its value."""
-    for node in data["nodes"]:
-        if node["facts"] is not None:
-            login = node["facts"]["settings"]["login"]
-            node["facts"]["settings"]["login"] = {name: value_shown(name, value) for name, value in login.items()}
-    return data
 
 
 def _each_text(data: Any, change: Callable[[str], str]) -> Any:

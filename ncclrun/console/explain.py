@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ncclrun.console.notes import Level, Note, render
+from ncclrun.console.sanitize import one_line
 from ncclrun.console.words import count, size
 from ncclrun.model.explainevents import Bundled, Explained, FoundFault
 from ncclrun.model.words import listed
@@ -49,7 +50,7 @@ def _main(event: Explained, fault: FoundFault) -> list[Note]:
     level, head = _HEADS[event.verdict]
     notes = [Note(level, f"{head}{fault.title}{_whose(fault)}"), Note("more", fault.cause), *_fix(fault)]
     for line in fault.evidence:
-        notes.append(Note("more", f"{line.file}:{line.line}{_who(line.host, line.rank)}\n| {line.text}"))
+        notes.append(Note("more", f"{one_line(line.file)}:{line.line}{_who(line.host, line.rank)}\n| {line.text}"))
     if fault.lines > len(fault.evidence):
         notes.append(Note("more", f"and {count(fault.lines - len(fault.evidence), 'line')} like it"))
     if event.recorded:
@@ -68,7 +69,7 @@ def _fix(fault: FoundFault) -> list[Note]:
 def _in_short(fault: FoundFault) -> str:
     """``A peer went away (closed-remote): 14 lines (ranks 0-6) on gpu1, the first is rank0.err:12``."""
     first = fault.evidence[0]
-    where = f"{count(fault.lines, 'line')}{_whose(fault)}, the first is {first.file}:{first.line}"
+    where = f"{count(fault.lines, 'line')}{_whose(fault)}, the first is {one_line(first.file)}:{first.line}"
     return f"{fault.title} ({fault.id}): {where}"
 
 

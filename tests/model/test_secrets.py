@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ncclrun.model.secrets import finding_shown, text_shown, value_shown
+import pytest
+
+from ncclrun.model.secrets import data_shown, finding_shown, text_shown, value_shown
 from ncclrun.model.settings import SettingFinding
 
 FILE = "/etc/nccl.conf"
@@ -48,3 +50,68 @@ def test_what_logs_show_of_logins_cookies_signed_addresses_and_keys_is_stars() -
     ):
         assert "h2secret" not in text_shown(line), line
     assert text_shown("GET https://x/?a=1&token=h2&b=1") == "GET https://x/?a=1&token=***&b=1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export DB_PASSWORD='h2 secret h2' # mine",
+        'HF_TOKEN="h2 \\"secret h2"',
+        "HF_TOKEN=h2\\ secret",
+        "PASSWORD=a,b;h2}secret x=1",
+        '{"password": "h2 secret", "x": 1}',
+        '{"log":"{\\"password\\": \\"h2 secret\\"}"}',
+        "db:\n  password: h2 secret phrase\n  port: 1",
+        "- api_key: h2 secret",
+        "train.py --api-token 'h2 secret' --lr 1",
+        "train.py --token=h2secret --lr 1",
+        "['train.py', '--token', 'h2 secret']",
+        "{'Authorization': 'Basic h2secret'}",
+        "authorization: token h2secret",
+        '-H "Authorization: ApiKey h2secret"',
+        '"Cookie": "a=h2secret; b=h2secret"',
+        "session_cookie=h2secret",
+        'CMD="run -e A_TOKEN=h2secret"',
+        "curl -sS -u me:h2secret https://x",
+        "sshpass -p h2secret ssh x",
+        "wandb login --relogin h2secret",
+        "https://x/k?AWSAccessKeyId=h2secret&Signature=h2secret&Expires=1",
+        "https://x/k?a=1\\u0026X-Amz-Security-Token=h2secret",
+        "https://x.blob/k?sv=1&sig=h2secret",
+        "ASIAh2secretabcdefghij",
+        "h2secret\nabc=\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_no_form_in_which_a_secret_is_written_shows_it_or_a_part_of_it(text: str) -> None:
+    assert "h2" not in text_shown(text)
+    assert "secret" not in text_shown(text).replace("secret_", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NCCL_IB_PKEY=0xffff TOKENIZERS_PARALLELISM=false NCCL_DEBUG=INFO",
+        "KeyError: 'labels'",
+        "python -u train.py --lr 0.1 --seed 3",
+        "gpu7:1:1 [0] NCCL INFO NET/Socket : Using [0]eth1:10.1.2.3<0>",
+        "ssh: connect to host gpu7 port 22: Connection refused",
+        "loss: 0.1, step: 3; lr: {0.1}",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert text_shown(text) == text
+
+
+def test_in_data_a_secret_is_known_by_its_name_and_by_the_option_before_it() -> None:
+    data = {
+        "env": {"A_TOKEN": "h2 x", "LANG": "C"},
+        "argv": ["train.py", "--api-token", "h2 x", "--lr", "1", "-x", "--password"],
+        "tokens": 5,
+        "text": "PASSWORD='h2 x' y",
+    }
+    assert data_shown(data) == {
+        "env": {"A_TOKEN": "***", "LANG": "C"},
+        "argv": ["train.py", "--api-token", "***", "--lr", "1", "-x", "--password"],
+        "tokens": 5,
+        "text": "PASSWORD='***' y",
+    }

@@ -166,8 +166,11 @@ class LogScan:
         return f"{before}\n{text}".replace(f"{CUT}\n", "") if self._fed else text.replace(f"{CUT}\n", "")
 
     def excerpt(self) -> str:
-        """Its beginning and its end, or all of it."""
-        return f"{self.head}\n[…]\n{self.tail}\n" if self.cut else f"{self.tail}\n"
+        """Its beginning and its end, or all of it; no part of a line: what tells a secret may be what it lacks."""
+        if not self.cut:
+            return f"{self.tail}\n"
+        head, tail = self.head.rpartition("\n")[0] or self.head, self.tail.partition("\n")[2]
+        return f"{head}\n[…]\n{tail or self.tail.partition(' ')[2]}\n"
 
     def _take(self, kind: _Kind, number: int, line: str) -> None:
         if kind == "went":
