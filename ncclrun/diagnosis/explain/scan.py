@@ -26,15 +26,17 @@ STEP = re.compile(
 )
 DONE = re.compile(
     r"\b[Tt]raining (?:is )?(?:done|complete|finished|ended)|\b[Ff]inished [Tt]raining|stopped: `max_|"
-    r"'train_runtime':"
+    r"'train_runtime':|waiting on exit barrier|worker group successfully finished"
 )
-"""What work says when it has come to its end."""
+"""What work says when it has come to its end; torchrun, when all workers of its node have."""
 _DONE = (
     *(f"{word} {end}" for word in ("Training", "training") for end in ("done", "complete", "finished", "ended", "is")),
     "inished training",
     "inished Training",
     "stopped: `max_",
     "train_runtime",
+    "waiting on exit barrier",
+    "worker group successfully finished",
 )
 _WENT = (
     "Init COMPLETE",
@@ -81,7 +83,7 @@ class Hits:
     steps: int = 0
     """How many lines of progress had come before the last of them."""
     parting: bool = False
-    """The work had said that it was done before the first of them."""
+    """The work had said that it was done before the last of them."""
 
 
 @dataclass(slots=True)
@@ -186,9 +188,9 @@ class LogScan:
             self._note(self.hits.setdefault(kind.id, Hits()), number, line, known, KEPT)
 
     def _note(self, hits: Hits, number: int, line: str, known: dict[str, str], kept: int) -> None:
-        hits.parting = hits.parting or (not hits.lines and self.progress.done)
         hits.lines += 1
         hits.went, hits.steps = self.progress.went, self.progress.steps
+        hits.parting = self.progress.done
         if hits.lines <= MOST:
             said = speaker(line)
             host, rank = self.host or said.host, said.rank if self.rank is None else self.rank

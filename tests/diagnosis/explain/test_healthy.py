@@ -295,6 +295,20 @@ HEALTHY = {
         w0:15:91 [0] NCCL INFO comm 0x7f rank 0 nranks 2 cudaDev 0 nvmlDev 0 - Init COMPLETE
         """,
     ),
+    "a torchrun that finds node 0's store gone when its own workers are done": (
+        """
+        [W1202 04:05:06.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=4, addr=[::1]:41000, remote=[::1]:29500): Failed to recv, got 0 bytes
+        E1202 04:05:06.764000 536 torch/distributed/elastic/agent/server/api.py:1008] Error waiting on exit barrier. Elapsed: 0.06088399887084961 seconds
+        E1202 04:05:06.764000 536 torch/distributed/elastic/agent/server/api.py:1008] torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?
+        """,
+        "epoch 4  loss 1.0508  accuracy 89.2%",
+    ),
+    "Gloo that connects at the second try": (
+        """
+        [/pytorch/third_party/gloo/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry=1, retry=1, retryLimit=3, rank=1, size=2, local=[127.0.0.1]:26818, remote=[127.0.0.1]:13191$1, error=SO_ERROR: Connection refused, remote=[127.0.0.1]:13191$1
+        """,
+        "step 4 loss 1.0508",
+    ),
     "what torch and Gloo remark since 2.7": (
         """
         [Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3

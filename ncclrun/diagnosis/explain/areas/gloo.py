@@ -41,8 +41,9 @@ SIGNATURES = (
         title="Gloo announced an address that leads its peers to themselves",
         weight=Weight.CAUSE,
         words=("loo connectFullMesh failed", "remote=[127.0.", "connect [127.0."),
-        pattern=r"[Gg]loo connectFullMesh failed.*\[127\.0\.[01]\.1\]|onnect.{0,40}remote=\[127\.0\.[01]\.1\]|"
-        r"gloo\S* connect \[127\.0\.[01]\.1\]",
+        pattern=r"^(?!.*willRetry=1).*?(?:[Gg]loo connectFullMesh failed.*\[127\.0\.[01]\.1\]|"
+        r"onnect.{0,40}remote=\[127\.0\.[01]\.1\]|"
+        r"gloo\S* connect \[127\.0\.[01]\.1\])",
         sample="RuntimeError: Gloo connectFullMesh failed with [/build/gloo/transport/tcp/pair.cc:152] timed out "
         "connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:38123 (rank=3, size=8)",
         cause="The host's own name resolves to 127.0.0.1 or 127.0.1.1 (Debian and Ubuntu write such a line to "

@@ -7,6 +7,21 @@ from ncclrun.diagnosis.explain.steps import say
 
 SIGNATURES = (
     Signature(
+        id="arguments",
+        title="The script does not take these arguments",
+        weight=Weight.CAUSE,
+        words=(
+            ": error: unrecognized arguments",
+            ": error: the following arguments are required",
+            ": error: argument ",
+        ),
+        pattern=r"(?P<name>\S+): error: (?!unrecognized arguments: --local[-_]rank)(?P<value>unrecognized argument"
+        r"s.*|the following arguments are required.*|argument .+)",
+        sample="train.py: error: the following arguments are required: --data",
+        cause="{name} says: {value}. What stands behind the script on the command line is its own.",
+        cure=(say("Its usage is printed above that line."),),
+    ),
+    Signature(
         id="program",
         title="The program itself raised an error",
         weight=Weight.COMPONENT,

@@ -192,7 +192,8 @@ SIGNATURES = (
         id="last-member",
         title="The nodes did not end together",
         weight=Weight.COMPONENT,
-        words=("terminal_state/last_member", "exit barrier", "_exit_barrier"),
+        words=("terminal_state/last_member", "exit barrier"),
+        pattern=r"terminal_state/last_member|exit barrier\. Elapsed: \d{3}",
         sample="torch.distributed.DistStoreError: wait timeout after 300000ms, keys: "
         "/none/torchelastic/agent/terminal_state/last_member",
         cause="One node finished or died and the others waited for it at the end; or the nodes were started with "
