@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ncclrun.diagnosis.checks.install import nccl_ways
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
-from ncclrun.diagnosis.checks.training import pip
+from ncclrun.diagnosis.checks.training import lacks_nccl, pip
 from ncclrun.model.health import Library
 from ncclrun.model.netevents import Problem
 
@@ -99,7 +99,7 @@ KINDS = (
 def missing(subject: Subject) -> Iterator[Problem]:
     """Torch asked for it in vain, or nobody brought one."""
     told = subject.installed.frameworks
-    if "libnccl" in told.torch_error:
+    if lacks_nccl(told.torch_error):
         yield NCCL_MISSING.found(f"import torch fails: {told.torch_error}", nccl_ways(subject), "error")
         return
     looked = subject.exam is not None and subject.exam.installed is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ncclrun.diagnosis.checks.kind import Kind
@@ -41,7 +42,7 @@ SHELL_SLOW = Kind(
     title="the login shell takes long to start",
     symptom="Every command by SSH begins with seconds of nothing.",
     cause="conda init, a module system, a home on a slow network disk, or a network call in a start-up file.",
-    cure="`bash -xlc exit` shows where it stays; leave for shells that are not interactive at once.",
+    cure="`env -u SHLVL SSH_CLIENT=x bash -xc exit` shows where it stays; let shells that nobody types into leave at once.",
 )
 SSH_SLOW = Kind(
     id="ssh_slow",
@@ -89,7 +90,8 @@ def stale(subject: Subject) -> Iterator[Problem]:
 def shell(subject: Subject) -> Iterator[Problem]:
     """What it prints, and how long that takes."""
     told = subject.exam.shell if subject.exam is not None else None
-    if subject.connected is not None and subject.connected > SLOW_SSH:
+    shell_took = (told.seconds if told is not None else None) or 0.0
+    if subject.connected is not None and subject.connected - shell_took > SLOW_SSH:
         fix = f"ssh -v {subject.node.host} true   shows where it stays"
         yield SSH_SLOW.found(f"{subject.connected:.1f} s until the node part spoke", fix)
     if told is None:
@@ -100,7 +102,14 @@ def shell(subject: Subject) -> Iterator[Problem]:
         yield NOISE.found(f"{told.path} prints {first!r}", fix, "info")
     if told.seconds is None or told.seconds > SLOW_SHELL:
         took = "did not end" if told.seconds is None else f"took {told.seconds:.1f} s"
-        yield SHELL_SLOW.found(f"{told.path} {took}", subject.there("time bash -xlc exit"))
+        yield SHELL_SLOW.found(f"{told.path} {took}", subject.there(f"time {_as_sshd_starts(told.path)} exit"))
+
+
+def _as_sshd_starts(path: str) -> str:
+    """The shell, saying what it does; bash reads .bashrc for a command only where it takes itself for sshd's own."""
+    if path.endswith("/bash"):
+        return "env -u SHLVL SSH_CLIENT=x bash -xc"
+    return f"{shlex.quote(path)} {'-c' if path.endswith('fish') else '-xc'}"
 
 
 def settings(subject: Subject) -> Iterator[Problem]:

@@ -12,6 +12,9 @@ from ncclrun.model.netevents import Problem
 DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
 """The oldest driver for each major version of CUDA, without a compatibility package."""
 
+DIED = "it ended with"
+"""How the node part words a start of torch that crashed."""
+
 NO_PYTHON = Kind(
     id="no_python",
     title="the training's Python can't be run",
@@ -134,6 +137,11 @@ def build(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def lacks_nccl(error: str) -> bool:
+    """Whether an import failed for want of libnccl, in glibc's words or musl's."""
+    return "libnccl" in error and ("cannot open shared object" in error or "No such file" in error)
+
+
 def newest_cuda(driver: str) -> str:
     """The major version of the newest CUDA that this driver serves; 12 where the driver is not known."""
     fitting = [major for major, needed in DRIVERS.items() if driver and numbers(driver) >= numbers(needed)]
@@ -143,13 +151,12 @@ def newest_cuda(driver: str) -> str:
 def started(subject: Subject) -> Iterator[Problem]:
     """What torch said when it was started there."""
     told, facts = subject.installed.frameworks, subject.facts
-    if told.torch_error and "libnccl" not in told.torch_error:  # that is libraries.py's
-        yield TORCH_BROKEN.found(
-            f"import torch fails: {told.torch_error}",
-            subject.there(f'echo "$LD_LIBRARY_PATH"; {pip(subject)} check'),
-            "error",
-        )
-    if told.trouble and facts.python.torch and not told.torch_error:
+    look = subject.there(f'echo "$LD_LIBRARY_PATH"; {pip(subject)} check')
+    if told.torch_error and not lacks_nccl(told.torch_error):  # that is libraries.py's
+        yield TORCH_BROKEN.found(f"import torch fails: {told.torch_error}", look, "error")
+    if told.trouble.startswith(DIED) and facts.python.torch and not told.torch_error:
+        yield TORCH_BROKEN.found(f"starting torch there: {told.trouble}", look, "error")
+    elif told.trouble and facts.python.torch and not told.torch_error:
         fix = subject.there(f"time {shlex.quote(facts.python.executable)} -c 'import torch'")
         yield FRAMEWORKS_SILENT.found(f"starting torch there: {told.trouble}", fix)
     if told.cuda_available is False and facts.gpus and facts.visible_gpus:

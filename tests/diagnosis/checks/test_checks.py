@@ -83,7 +83,12 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ("torch_hangs", "warning", frameworks(trouble="it did not end within 60 s"), "did not end within 60 s"),
     ("cuda_unavailable", "error", frameworks(cuda_available=False, cuda_error="Error 802"), "Error 802"),
     ("torch_arch", "error", frameworks(capabilities=("12.0",), built_for=("sm_80", "sm_90")), "capability 12.0"),
-    ("nccl_missing", "error", frameworks(torch_error="ImportError: libnccl.so.2: cannot open"), "libnccl.so.2: cannot"),
+    (
+        "nccl_missing",
+        "error",
+        frameworks(torch_error="ImportError: libnccl.so.2: cannot open shared object file"),
+        "so.2: cannot",
+    ),
     (
         "nccl_several",
         "info",

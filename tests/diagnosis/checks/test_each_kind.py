@@ -76,6 +76,13 @@ OLD_KERNEL = replace(hosts.SYSTEM, kernel="5.4.0-150-generic", modules=("nvidia"
 
 FIRED: list[tuple[str, str, Group, str]] = [
     *((code, level, (subject,), words) for code, level, subject, words in CASES),
+    ("torch_broken", "error", (frameworks(trouble="it ended with signal 11 (SIGSEGV)"),), "signal 11"),
+    (
+        "nccl_missing",
+        "error",
+        (frameworks(torch_error="OSError: Error loading shared library libnccl.so.2: No such file or directory"),),
+        "Error loading shared library libnccl.so.2",
+    ),
     ("differs", "warning", (sound("gpu2"), sound("gpu3"), OTHER_TORCH), "torch 2.6.0 here, 2.7.1 on gpu2"),
     ("shared_gpus", "warning", (on_one("a"), on_one("b")), "with a and takes the same GPUs"),
     ("mtu_differs", "warning", (sound("gpu1"), sound("gpu3"), JUMBO), "MTU 9000, 1500 on gpu1"),
@@ -120,10 +127,13 @@ NEARLY: dict[str, Group] = {
     "torch_cpu": (facts(python=replace(PYTHON, torch="2.7.1+cpu", cuda=""), gpus=(), visible_gpus=0),),
     "driver_old": (facts(driver="525.60.13"),),
     "torch_broken": (frameworks(torch_error="ImportError: libnccl.so.2: cannot open shared object file"),),
-    "torch_hangs": (frameworks(torch_error="ImportError: libx", trouble="it ended with exit code 1"),),
+    "torch_hangs": (frameworks(trouble="it ended with signal 11 (SIGSEGV)"),),
     "cuda_unavailable": (frameworks(cuda_available=None, cuda_error=""),),
     "torch_arch": (frameworks(capabilities=("8.6", "9.0"), built_for=("sm_80", "sm_90a")),),
-    "nccl_missing": (frameworks(torch_error="ImportError: libcudnn.so.9: cannot open shared object file"),),
+    "nccl_missing": (
+        frameworks(torch_error="ImportError: libcudnn.so.9: cannot open shared object file"),
+        frameworks(torch_error="ImportError: /usr/lib/libnccl.so.2: undefined symbol: cudaLaunchKernelExC"),
+    ),
     "nccl_several": (frameworks(NCCL, Library("/usr/local/cuda/lib64/libcudart.so.12", ("CUDA",), ("libcudart.so",))),),
     "nccl_override": (frameworks(NCCL, SYSTEM_NCCL),),
     "nccl_cuda": (frameworks(replace(NCCL, cuda="12.9")),),
@@ -200,7 +210,10 @@ NEARLY: dict[str, Group] = {
     "stale": (facts(stale=()),),
     "login_noise": (exam(shell=LoginShell("/bin/bash", 0.1, "")),),
     "login_slow": (exam(shell=LoginShell("/bin/bash", 1.9)),),
-    "ssh_slow": (replace(sound(), connected=4.9),),
+    "ssh_slow": (
+        replace(sound(), connected=4.9),
+        replace(exam(shell=LoginShell("/bin/bash", 6.0)), connected=6.4),
+    ),
     "no_such_interface": (facts(settings=NodeSettings(login={"NCCL_SOCKET_IFNAME": "eth"}), interfaces=(ETH,)),),
     "nccl_setting": (facts(settings=NodeSettings(login={"NCCL_IB_DISABLE": "1"})),),
     "differs": (sound("gpu2"), facts(python=replace(PYTHON, torch="2.7.1+cpu", version="3.11.9"), machine="b")),
