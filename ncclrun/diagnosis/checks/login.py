@@ -42,7 +42,7 @@ SHELL_SLOW = Kind(
     title="the login shell takes long to start",
     symptom="Every command by SSH begins with seconds of nothing.",
     cause="conda init, a module system, a home on a slow network disk, or a network call in a start-up file.",
-    cure="`env -u SHLVL SSH_CLIENT=x bash -xc exit` shows where it stays; let shells that nobody types into leave at once.",
+    cure="`env -u SHLVL SSH_CLIENT=x bash -xc exit` shows where it stays; one without a terminal may leave at once.",
 )
 SSH_SLOW = Kind(
     id="ssh_slow",
