@@ -37,12 +37,13 @@ SIGNATURES = (
             "was not reachable via ssh",
             "SSH was not successful",
         ),
-        pattern=r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<value>.+)|"
-        r"ssh: Could not resolve hostname (?P<name>[^\s:]+)|host=(?P<peer>\S+) was not reachable via ssh|"
+        pattern=r"ssh: connect to host (?P<name>\S+) port (?P<port>\d+): |"
+        r"ssh: Could not resolve hostname (?P<name_>[^\s:]+)|host=(?P<name__>\S+) was not reachable via ssh|"
         r"SSH was not successful",
         sample="ssh: connect to host gpu2 port 22: Connection refused",
         cause="It is off, has another name or address, or its sshd listens on another port.",
         cure=(
+            here("ssh -v -p {port} {name} true", "ssh -v {name} true", note="each step of it"),
             here(
                 "ncclrun ping {cluster}",
                 note="says of each host whether the name, the way, the port or the login fails",

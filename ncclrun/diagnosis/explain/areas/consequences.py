@@ -165,7 +165,7 @@ SIGNATURES = (
             "Timeout at NCCL work: ",
             "Watchdog caught collective operation timeout",
         ),
-        pattern=r"Timeout at NCCL work: (?P<work>\d+)|"
+        pattern=r"Timeout at NCCL work: (?P<seq_>\d+)|"
         r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
         r"OpType=(?P<op>\w+)",
         sample="[rank5]:[E1130 12:00:00.1 ProcessGroupNCCL.cpp:632] [Rank 5] Watchdog caught collective operation "

@@ -24,7 +24,7 @@ SIGNATURES = (
             "'out of memory'",
         ),
         pattern=r"CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory|"
-        r"OOM when allocating tensor|CUDA_ERROR_OUT_OF_MEMORY|Out of memory error on GPU (?P<gpu>\d+)|"
+        r"OOM when allocating tensor|CUDA_ERROR_OUT_OF_MEMORY|Out of memory error on GPU|"
         r"RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks|"
         r"is less than desired GPU memory utilization|Cuda failure (?:2 )?'out of memory'",
         sample="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "

@@ -182,7 +182,7 @@ SIGNATURES = (
         r"Engine core initialization failed|EngineDeadError|(?:RayActor|ActorDied|WorkerCrashed)Error|"
         r"exits with return code = (?!-9\b|-11\b)-?[1-9]|"
         r"CalledProcessError: .*returned non-zero exit status|a non-zero exit code|"
-        r"exited with non-zero status|MPI_ABORT was invoked on rank (?P<rank>\d+)|"
+        r"exited with non-zero status|MPI_ABORT was invoked on rank \d+|"
         r"Exited with exit code [1-9]|Horovod has been shut down|"
         r"Terminating remaining workers after failure|trainer process with rank=.* was aborted",
         sample="srun: error: n03: task 5: Exited with exit code 1",
@@ -211,7 +211,7 @@ SIGNATURES = (
         title="A rank waits for others that did not come",
         weight=Weight.CONSEQUENCE,
         words=("MEMBER: ",),
-        pattern=r"GLOBAL_RANK: (?P<rank>\d+), MEMBER: (?P<value>\d+/\d+)",
+        pattern=r"GLOBAL_RANK: \d+, MEMBER: (?P<value>\d+/\d+)",
         sample="Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/8",
         cause="Lightning said which of how many it is ({value}), and nothing after it: another was not started, "
         "has the same number, or can't reach MASTER_ADDR.",

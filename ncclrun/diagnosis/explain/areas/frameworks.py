@@ -96,11 +96,11 @@ SIGNATURES = (
             "Barrier timed out",
             "Timed out after waiting for barrier",
         ),
-        pattern=r"Ranks? (?P<value>[\d, ]+) failed to pass monitoredBarrier|"
-        r"Timed out initializing process group in store based barrier on rank.*world_size=(?P<world>\d+), "
-        r"worker_count=(?P<count>\d+)|"
-        r"Waiting in store based barrier to initialize process group for rank: \d+.*world_size=(?P<expecte"
-        r"d>\d+), worker_count=(?P<came>\d+)|Barrier timed out",
+        pattern=r"Ranks? [\d, ]+ failed to pass monitoredBarrier|"
+        r"Timed out initializing process group in store based barrier on rank.*world_size=\d+, "
+        r"worker_count=\d+|"
+        r"Waiting in store based barrier to initialize process group for rank: \d+.*"
+        r"world_size=\d+, worker_count=\d+|Barrier timed out",
         sample="RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: "
         "store_based_barrier_key:1 (world_size=8, worker_count=4, timeout=0:30:00)",
         cause="It was not started, died before, or hangs. With more workers than the world's size an earlier "
@@ -127,7 +127,7 @@ SIGNATURES = (
         title="Some ranks did not hand in a tensor that the others wait for",
         weight=Weight.COMPONENT,
         words=("are waiting for remainder of ranks", "missing ranks: ", "Missing ranks:"),
-        pattern=r"waiting for remainder of ranks|\[missing ranks: (?P<value>[\d, ]+)\]|^Missing ranks:",
+        pattern=r"waiting for remainder of ranks|\[missing ranks: [\d, ]+\]|^Missing ranks:",
         sample="[2025-02-03 04:05:06: W horovod/common/stall_inspector.cc:107] One or more tensors were "
         "submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
         "remainder of ranks for more than 60 seconds.",
@@ -190,8 +190,8 @@ SIGNATURES = (
         title="Paddle waits for a trainer that does not answer",
         weight=Weight.COMPONENT,
         words=("not ready endpoints", "connect addr="),
-        pattern=r"not ready endpoints:\[(?P<value>[^\]]+)\]|"
-        r"connect addr=(?P<address>[^\s:]+):(?P<port>\d+) failed \d+ times",
+        pattern=r"not ready endpoints:\[|"
+        r"connect addr=(?P<address>[^\s:]+):\d+ failed \d+ times",
         sample="not ready endpoints:['10.20.0.2:6171']",
         cause="That trainer was not started, has ended, or listens on another address than "
         "PADDLE_TRAINER_ENDPOINTS says.",
@@ -211,7 +211,8 @@ SIGNATURES = (
         r"HTTPS?ConnectionPool\(host='(?P<name__>[^']+)'.*Max retries exceeded",
         sample="OSError: We couldn't connect to 'https://hub.example' to load this file, couldn't find it in the "
         "cached files",
-        cause="{host} has no internet, or needs a proxy; the cache of this user on that host does not have the file.",
+        cause="{host} can't reach {name}: it has no internet, or needs a proxy; the cache of this user on that "
+        "host does not have the file.",
         cure=(
             again("--env HF_HUB_OFFLINE=1", "once the files are in the cache of every node"),
             say("Or HTTPS_PROXY in launch.env of the cluster file, where there is a proxy."),

@@ -101,7 +101,7 @@ SIGNATURES = (
             "Application timeout caused pair closure",
             "Read timeout [",
         ),
-        pattern=r"Timed out waiting (?P<value>\d+)ms for (?:recv|send) operation to complete|"
+        pattern=r"Timed out waiting \d+ms for (?:recv|send) operation to complete|"
         r"Application timeout caused pair closure|gloo\S* Read timeout \[",
         sample="RuntimeError: [/build/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for "
         "recv operation to complete",

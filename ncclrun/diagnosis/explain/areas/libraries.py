@@ -176,7 +176,7 @@ SIGNATURES = (
         title="Two libraries do not fit together",
         weight=Weight.CAUSE,
         words=("undefined symbol: ",),
-        pattern=r"(?P<path>/\S+|\S+\.so[\w.]*): undefined symbol: (?P<name>(?!nccl)\w+)",
+        pattern=r"(?<!\S)(?P<path>\S+): undefined symbol: (?!nccl)\w+",
         sample="ImportError: "
         "/opt/env/lib/python3.11/site-packages/torch/lib/../../nvidia/cusparse/lib/libcusparse.so.12: "
         "undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12",
@@ -231,7 +231,6 @@ SIGNATURES = (
         title="A program is for another kind of processor",
         weight=Weight.CAUSE,
         words=("xec format error",),
-        pattern=r"(?P<path>/[^\s:'\"]+)?['\"]?:? ?[Ee]xec format error",
         sample="gpu5: bash: /opt/env/bin/python: cannot execute binary file: Exec format error",
         cause="{host} is of another architecture (aarch64 beside x86_64) than the environment or image that was "
         "copied to it.",

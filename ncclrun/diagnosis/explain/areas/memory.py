@@ -148,7 +148,7 @@ SIGNATURES = (
             "MemoryError",
         ),
         pattern=r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|\[Errno 12\] Cannot allocate memory|"
-        r"std::bad_alloc|_ArrayMemoryError: Unable to allocate (?P<value>\S+ \S+)|"
+        r"std::bad_alloc|_ArrayMemoryError: Unable to allocate|"
         r"^(?:\[rank\d+\]: ?)?MemoryError\b",
         sample="RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: "
         "you tried to allocate 17179869184 bytes.",

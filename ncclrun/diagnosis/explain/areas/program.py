@@ -15,8 +15,8 @@ SIGNATURES = (
             ": error: the following arguments are required",
             ": error: argument ",
         ),
-        pattern=r"(?P<name>\S+): error: (?!unrecognized arguments: --local[-_]rank)(?P<value>unrecognized argument"
-        r"s.*|the following arguments are required.*|argument .+)",
+        pattern=r"(?<!\S)(?P<name>\S+): error: (?!unrecognized arguments: --local[-_]rank)"
+        r"(?P<value>unrecognized arguments.*|the following arguments are required.*|argument .+)",
         sample="train.py: error: the following arguments are required: --data",
         cause="{name} says: {value}. What stands behind the script on the command line is its own.",
         cure=(say("Its usage is printed above that line."),),

@@ -14,7 +14,7 @@ SIGNATURES = (
         title="The job's time was over",
         weight=Weight.CAUSE,
         words=("DUE TO TIME LIMIT", "DeadlineExceeded", "was active longer than specified deadline"),
-        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON (?P<name>\S+) )?CANCELLED.*DUE TO TIME LIMIT|"
+        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON \S+ )?CANCELLED.*DUE TO TIME LIMIT|"
         r"DUE TO TIME LIMIT|DeadlineExceeded|was active longer than specified deadline",
         sample="slurmstepd: error: *** JOB 4711 ON n07 CANCELLED AT 2025-02-03T04:05:06 DUE TO TIME LIMIT ***",
         cause="The scheduler ended it at the limit that it was submitted with. Where its last lines are much "
@@ -62,7 +62,7 @@ SIGNATURES = (
         title="The scheduler took the node for another job",
         weight=Weight.CAUSE,
         words=("DUE TO PREEMPTION", "DUE TO JOB REQUEUE", "this job is preempted", "Preempted by", "Preempting"),
-        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON (?P<name>\S+) )?CANCELLED.*DUE TO (?:PREEMPTION|JOB REQUEUE)|"
+        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON \S+ )?CANCELLED.*DUE TO (?:PREEMPTION|JOB REQUEUE)|"
         r"DUE TO PREEMPTION|this job is preempted|Preempted by \S+|\bPreempting\b.*\bpod\b",
         sample="slurmstepd: error: *** STEP 815.0 ON n03 CANCELLED AT 2025-02-03T04:05:06 DUE TO PREEMPTION ***",
         cause="A job of higher priority came. A requeued one starts again by itself, from its last checkpoint if "
@@ -98,8 +98,8 @@ SIGNATURES = (
         title="Slurm ended the job step",
         weight=Weight.CONSEQUENCE,
         words=("CANCELLED AT", "srun: Terminating job step", "srun: Job step aborted"),
-        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON (?P<name>\S+) )?CANCELLED AT|"
-        r"srun: (?:Terminating job step (?P<step>\d+)|Job step aborted)",
+        pattern=r"(?:JOB|STEP) (?P<job>\d+)\S* (?:ON \S+ )?CANCELLED AT|"
+        r"srun: (?:Terminating job step (?P<job_>\d+)|Job step aborted)",
         sample="slurmstepd: error: *** STEP 815.0 ON n03 CANCELLED AT 2025-02-03T04:05:06 ***",
         cause="A task of it failed and srun stopped the others (--kill-on-bad-exit), or somebody cancelled it.",
         cure=(_JOB, say("Look at the task that ended first: its own log has the cause.")),
@@ -130,7 +130,7 @@ SIGNATURES = (
             "failed to discover GPU vendor from CDI",
         ),
         pattern=r'could not select device driver "[^"]*" with capabilities: \[\[\w*gpu|'
-        r"nvidia-container-cli: (?!requirement error)(?P<value>[^:]+(?:: [^:\\]+)?)|"
+        r"nvidia-container-cli: (?!requirement error)\w+|"
         r"unknown or invalid runtime name: nvidia|failed to discover GPU vendor from CDI",
         sample='docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
         cause="The NVIDIA container toolkit is not installed there, docker was not told of it, or the driver "
@@ -220,8 +220,8 @@ SIGNATURES = (
         title="Ray's head node can't be reached",
         weight=Weight.COMPONENT,
         words=("Failed to connect to GCS", "Could not connect to GCS", "Unable to connect to GCS", "Ray cluster at"),
-        pattern=r"(?:Failed|Could not|Unable) to connect to GCS(?: at address (?P<address>[^\s:]+):(?P<port>\d+))?"
-        r"|Ray cluster at (?P<where>\S+) .{0,40}(?:not found|could not)",
+        pattern=r"(?:Failed|Could not|Unable) to connect to GCS(?: at address (?P<address>[^\s:]+):\d+)?"
+        r"|Ray cluster at \S+ .{0,40}(?:not found|could not)",
         sample="Failed to connect to GCS at address 10.20.0.1:6379 within 5 seconds.",
         cause="Nothing answers at {address}: ray start --head does not run there, took another address, or a "
         "firewall is between.",

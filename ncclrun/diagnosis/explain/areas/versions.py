@@ -148,7 +148,7 @@ SIGNATURES = (
         title="A rank has a number that its world does not have",
         weight=Weight.CAUSE,
         words=("Invalid rank requested", "must be less than world size"),
-        pattern=r"Invalid rank requested ?: (?P<value>\d+/\d+)|rank (?P<rank>\d+) must be less than world size|"
+        pattern=r"Invalid rank requested ?: \d+/\d+|"
         r"must be less than world size",
         sample="gpu2:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2",
         cause="RANK and WORLD_SIZE do not fit: ranks counted from one, nodes taken for ranks, or a launcher "
