@@ -14,7 +14,7 @@ from ncclrun.commands.bundle import write
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
-from ncclrun.commands.logs import read_logs
+from ncclrun.commands.logs import kept_logs, read_logs
 from ncclrun.commands.member import Member
 from ncclrun.commands.reading import BROKEN, Source, files_of
 from ncclrun.diagnosis.explain.judge import Recorded, judge
@@ -61,9 +61,14 @@ def explain(
     ``bundle`` is where it is written with the logs, ``mask`` without addresses and names. Raises UsageError for what is
     neither a file nor a run.
     """
-    run = None if _are_files(targets) else _run(targets)
+    kept = _kept(targets)
+    run = kept or (None if _are_files(targets) else _run(targets))
     try:
-        scans = yield from (_of_run(run, transport, control) if run else _of_files(targets, control, stdin))
+        if run is None:
+            scans = yield from _of_files(targets, control, stdin)
+        else:
+            logs = kept_logs(run, CUT) if kept else read_logs(run.run_id, transport, control, cut=CUT)
+            scans = yield from _of_run(logs, control)
     except Interrupted:
         yield Ended(run_id="", exit_code=EXIT_INTERRUPTED, reason="interrupted", seconds=0.0)
         return
@@ -104,10 +109,16 @@ def _run(targets: Sequence[str]) -> RunDir:
         raise UsageError(message, fix=error.fix) from error
 
 
-def _of_run(run: RunDir, transport: Transport, control: Control) -> Generator[Event, None, list[LogScan]]:
+def _kept(targets: Sequence[str]) -> RunDir | None:
+    """The run whose directory that is, as ncclrun keeps it: here, or brought from another machine."""
+    run = RunDir(Path(targets[0]).resolve()) if len(targets) == 1 and Path(targets[0]).is_dir() else None
+    return run if run and (run.path / "run.json").is_file() and (run.logs / "order").is_file() else None
+
+
+def _of_run(logs: Iterable[Event], control: Control) -> Generator[Event, None, list[LogScan]]:
     scans: dict[str, LogScan] = {}
     progress: dict[tuple[int, int | None], Progress] = defaultdict(Progress)
-    for event in read_logs(run.run_id, transport, control, cut=CUT):
+    for event in logs:
         control.check()
         if not isinstance(event, Log):
             yield event

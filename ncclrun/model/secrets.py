@@ -9,9 +9,9 @@ from typing import Any
 from ncclrun.model.settings import SettingFinding
 
 MASK = "***"
-_WORD = r"(?:(?<!_IB_P)KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL|COOKIE)"
+_WORD = r"(?:(?<!_IB_P)(?<!host_)KEY|TOKEN(?!IZ)|SECRET|PASS|_PWD|CREDENTIAL|COOKIE)"
 _NAME = re.compile(_WORD, re.IGNORECASE)
-"""Of variables whose values are masked (TOKENIZERS_PARALLELISM and NCCL_IB_PKEY are no secrets)."""
+"""Of variables whose values are masked (TOKENIZERS_PARALLELISM, NCCL_IB_PKEY and host_keys are no secrets)."""
 _VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password in it, as of a proxy or a database."""
 _SECRET = rf"(?=[\w-]*?{_WORD})(?!\w*(?:Error|Exception)\b)"

@@ -130,6 +130,16 @@ class TestARun:
     def test_may_be_named(self, run: RunDir) -> None:
         assert diagnosis(told("r")).run_id == "r"
 
+    def test_may_be_a_directory_that_was_brought_from_elsewhere(
+        self, run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        brought = run.path.rename(tmp_path / "brought")
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+        (brought / "logs/order").touch()
+        found = diagnosis(told(brought))
+        assert found.found is not None
+        assert (found.found.hosts, found.files, found.recorded) == (("a",), 3, "failed: rank 0 on a: exit code 1")
+
     def test_that_nobody_knows_is_refused(self, run: RunDir) -> None:
         with pytest.raises(UsageError, match="neither a file nor a run nonsense"):
             told("nonsense")

@@ -92,6 +92,7 @@ def test_no_form_in_which_a_secret_is_written_shows_it_or_a_part_of_it(text: str
     [
         "NCCL_IB_PKEY=0xffff TOKENIZERS_PARALLELISM=false NCCL_DEBUG=INFO",
         "KeyError: 'labels'",
+        "host_keys: accept-new",
         "python -u train.py --lr 0.1 --seed 3",
         "gpu7:1:1 [0] NCCL INFO NET/Socket : Using [0]eth1:10.1.2.3<0>",
         "ssh: connect to host gpu7 port 22: Connection refused",
