@@ -30,7 +30,8 @@ def _services() -> list[str]:
 def find() -> dict[str, Any]:
     """``services``; ``rules`` as the programs in ``by`` print them; ``closed``: why none.
 
-    Where there is no program that could make rules, ``rules`` are "" and ``closed`` too.
+    Where there is no program that could make rules, ``rules`` are "" and ``closed`` too. Raises OSError where they are
+    closed, and nothing shows that there are any.
     """
     told: dict[str, str] = {}
     closed = []
@@ -44,5 +45,7 @@ def find() -> dict[str, Any]:
             told[name] = output.out[:MOST_BYTES]
             continue
         closed.append(f"{name}: {output.err.strip().splitlines()[0][:200] if output.err.strip() else 'no answer'}")
-    rules, why = "\n".join(told.values()), "" if told else "; ".join(closed)
-    return {"services": _services(), "by": " and ".join(told), "rules": rules, "closed": why}
+    services, why = _services(), "" if told else "; ".join(closed)
+    if why and not services:
+        raise OSError(f"its rules are shown to root alone ({why})")
+    return {"services": services, "by": " and ".join(told), "rules": "\n".join(told.values()), "closed": why}

@@ -294,13 +294,43 @@ def test_the_login_shell_is_timed_and_heard(tmp_path: Path, monkeypatch: pytest.
     assert told["printed"] == "Welcome to the lab"
 
 
-def test_a_firewall_whose_rules_are_closed_is_no_absent_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path / "nft", "echo 'Operation not permitted (you must be root)' >&2; exit 1")
-    monkeypatch.setattr(firewall, "LISTING", (("nft", ["nft", "list", "ruleset"]),))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    told = firewall.find()
-    assert (told["by"], told["rules"]) == ("", "")
-    assert told["closed"] == "nft: Operation not permitted (you must be root)"
+class TestFirewall:
+    """By the programs that list its rules."""
+
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(commands, "USUAL_PATH", str(tmp_path))
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setattr(firewall, "UFW", tmp_path / "ufw.conf")
+        monkeypatch.setattr(firewall, "OLD_TABLES", tmp_path / "tables")
+        monkeypatch.setattr("ncclrun.node.processes.every", dict)
+        return tmp_path
+
+    def test_one_whose_rules_are_closed_is_no_absent_one(self, place: Path) -> None:
+        program(place / "nft", "echo 'Operation not permitted (you must be root)' >&2; exit 1")
+        with pytest.raises(OSError, match=r"root alone \(nft: Operation not permitted"):
+            firewall.find()
+        (place / "ufw.conf").write_text("# on at start\nENABLED=yes\nLOGLEVEL=low\n")
+        told = firewall.find()
+        assert (told["services"], told["by"], told["rules"]) == (["ufw"], "", "")
+        assert told["closed"] == "nft: Operation not permitted (you must be root)"
+
+    def test_where_no_program_could_make_rules_there_are_none(self, place: Path) -> None:
+        assert firewall.find() == {"services": [], "by": "", "rules": "", "closed": ""}
+        assert list(place.iterdir()) == []
+
+    def test_rules_of_the_old_kind_stand_beside_those_of_nft(self, place: Path) -> None:
+        program(place / "nft", "echo 'table inet filter {'; echo '}'")
+        program(place / "iptables-legacy", "echo '-P INPUT DROP'")
+        assert firewall.find()["by"] == "nft"  # asking would have made the kernel load them
+        (place / "tables").write_text("filter\n")
+        told = firewall.find()
+        assert told["by"] == "nft and iptables"
+        assert "-P INPUT DROP" in told["rules"]
+
+    def test_iptables_alone(self, place: Path) -> None:
+        program(place / "iptables", "echo '-P INPUT ACCEPT'")
+        assert firewall.find()["by"] == "iptables"
 
 
 def mounted(kind: str, layers: str) -> str:

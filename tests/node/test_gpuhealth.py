@@ -1,6 +1,6 @@
 """nvidia-smi's reports of many ages and places: what is there is read, what is not known is no fault.
 
-The reports here were written after those of real drivers, cut down to the fields that are read.
+The reports are made by hand, in the forms of their drivers, and cut down to the fields that are read.
 """
 
 from __future__ import annotations
