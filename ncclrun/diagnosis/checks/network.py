@@ -144,10 +144,10 @@ def rdma(subject: Subject) -> Iterator[Problem]:
 
 def ports(subject: Subject) -> Iterator[Problem]:
     """The kernel's choice for NCCL."""
-    words = subject.system.sysctls.get("net.ipv4.ip_local_port_range", "").split()
-    if len(words) == 2 and all(map(str.isdigit, words)) and int(words[1]) - int(words[0]) < FEW_PORTS:
+    chosen = subject.local_ports
+    if chosen is not None and chosen[1] - chosen[0] < FEW_PORTS:
         fix = subject.there("sudo sysctl -w net.ipv4.ip_local_port_range='32768 60999'")
-        yield PORTS_FEW.found(f"{words[0]} to {words[1]}", fix)
+        yield PORTS_FEW.found(f"{chosen[0]} to {chosen[1]}", fix)
 
 
 def names(subject: Subject) -> Iterator[Problem]:

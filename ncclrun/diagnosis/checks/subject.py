@@ -49,6 +49,12 @@ class Subject:
         there = self.facts.visible_gpus if self.node.gpus is None else len(self.node.gpus)
         return max(1, there) if wanted == "auto" else wanted
 
+    @property
+    def local_ports(self) -> tuple[int, int] | None:
+        """The first and the last that its kernel chooses; None where that is not known."""
+        words = self.system.sysctls.get("net.ipv4.ip_local_port_range", "").split()
+        return (int(words[0]), int(words[1])) if len(words) == 2 and all(map(str.isdigit, words)) else None
+
     def there(self, command: str) -> str:
         """The command with the host that it is for in front; of several lines all are for it."""
         return f"on {self.name}:\n{command}" if "\n" in command else f"on {self.name}:  {command}"
