@@ -309,6 +309,14 @@ HEALTHY = {
         """,
         "step 4 loss 1.0508",
     ),
+    "NCCL's libfabric plugin at INFO, and libibverbs' warning": (
+        """
+        libibverbs: Warning: couldn't open config directory '/etc/libibverbs.d'.
+        gpu3:9:9 [0] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.18.0
+        gpu3:9:9 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 16 nics)
+        gpu3:9:9 [0] NCCL INFO comm 0x5 rank 0 nranks 2 - Init COMPLETE
+        """,
+    ),
     "what torch and Gloo remark since 2.7": (
         """
         [Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3

@@ -365,6 +365,46 @@ FAILURES: list[tuple[str, str, Verdict, str]] = [
         504:34610:36821 [4] ib_plugin.c:1673 NCCL WARN NET/IB: Got completion from peer 10.0.1.23<47140> with status=5 opcode=0 len=0 vendor err 249 (Recv) hca ibp152s0
         504:34610:36821 [4] ib_plugin.c:1673 NCCL WARN NET/IB: Got completion from peer 10.0.1.23<47140> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca ibp152s0
     """),
+    ("Accelerate: a signal that subprocess names", "sigkill", "component", """
+        subprocess.CalledProcessError: Command '['/env/bin/python', 'train.py']' died with <Signals.SIGKILL: 9>.
+    """),
+    ("Lightning: CUDA before its processes", "cuda-fork", "cause", """
+        RuntimeError: Lightning can't create new processes if CUDA is already initialized. Did you manually call `torch.cuda.*` functions
+    """),
+    ("Lightning: no GPU", "cuda-no-gpu", "cause", """
+        lightning.fabric.utilities.exceptions.MisconfigurationException: No supported gpu backend found!
+    """),
+    ("TensorFlow: cuBLAS has no memory", "cublas", "component", """
+        InternalError: Blas GEMM launch failed : a.shape=(64, 10), b.shape=(10, 10), m=64, n=10, k=10 [Op:MatMul]
+    """),
+    ("torch 2.4: nobody at the address", "store-timeout", "component", """
+        torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of (gpu1, 29500). The client socket has failed to connect to 10.20.0.1:29500 (errno: 111 - Connection refused).
+    """),
+    ("torch: an address that node 0 does not have", "address-not-here", "cause", """
+        [W socket.cpp:436] [c10d] The server socket has failed to bind to [gpu1.lab]:29500 (errno: 99 - Cannot assign requested address).
+        [E socket.cpp:957] [c10d] The client socket has timed out after 60000ms while trying to connect to (gpu1.lab, 29500).
+    """),
+    ("pdsh: a host that SSH does not reach", "ssh-conn", "cause", """
+        pdsh@n0: gpu2: ssh exited with exit code 255
+    """),
+    ("a script's own first line", "ssh-nocmd", "cause", """
+        gpu2: /usr/bin/env: 'python': No such file or directory
+    """),
+    ("NCCL: a container without RDMA's devices", "ib-open", "cause", """
+        c0ffee:9:9 [0] misc/ibvwrap.cc:94 NCCL WARN Call to ibv_open_device failed
+        c0ffee:9:9 [0] transport/net_ib.cc:177 NCCL WARN NET/IB : Unable to open device mlx5_0
+    """),
+    ("NCCL on EFA", "ofi-error", "component", """
+        gpu3:9:40 [2] nccl_net_ofi_rdma.c:900 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 107. Error: 4123 (unreachable remote). Completed length: 0
+        gpu3:9:40 [2] NCCL INFO transport/net.cc:1298 -> 2
+    """),
+    ("docker: not for this user", "docker-daemon", "cause", """
+        docker: permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: Post "http://x/v1.24/containers/create"
+    """),
+    ("MPI under srun", "mpi-pmi", "cause", """
+        The application appears to have been direct launched using "srun",
+        but OMPI was not built with SLURM's PMI support and therefore cannot
+    """),
     ("Megatron: sizes that do not divide", "program", "cause", """
         [rank0]: Traceback (most recent call last):
         [rank0]:   File "/work/megatron/core/parallel_state.py", line 500, in initialize_model_parallel

@@ -11,6 +11,9 @@ SIGNATURES = (
         title="SSH does not let in",
         weight=Weight.CAUSE,
         words=(
+            "Too many authentication failures",
+            "REMOTE HOST IDENTIFICATION HAS CHANGED",
+            "no matching host key type found",
             "Permission denied (publickey",
             "Host key verification failed",
             "Connection closed by remote host",
@@ -32,12 +35,14 @@ SIGNATURES = (
         title="A host does not answer SSH",
         weight=Weight.CAUSE,
         words=(
+            "ssh exited with exit code 255",
             "ssh: connect to host",
             "ssh: Could not resolve hostname",
             "was not reachable via ssh",
             "SSH was not successful",
         ),
-        pattern=r"ssh: connect to host (?P<name>\S+) port (?P<port>\d+): |"
+        pattern=r"(?P<name___>[\w.-]+): ssh exited with exit code 255|"
+        r"ssh: connect to host (?P<name>\S+) port (?P<port>\d+): |"
         r"ssh: Could not resolve hostname (?P<name_>[^\s:]+)|host=(?P<name__>\S+) was not reachable via ssh|"
         r"SSH was not successful",
         sample="ssh: connect to host gpu2 port 22: Connection refused",

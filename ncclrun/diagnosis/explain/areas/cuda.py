@@ -70,6 +70,8 @@ SIGNATURES = (
             "Found no NVIDIA driver",
             "CUDA unknown error",
             "Failed to infer device type",
+            "No supported gpu backend found",
+            "Could not find any nv files on this host",
             "NVIDIA-SMI has failed",
             "NVML: Driver Not Loaded",
             "libcuda.so.1: cannot open",
@@ -151,6 +153,8 @@ SIGNATURES = (
         title="cuBLAS or cuDNN could not be set up on the GPU",
         weight=Weight.COMPONENT,
         words=(
+            "Blas GEMM launch failed",
+            "DNN library initialization failed",
             "CUBLAS_STATUS_ALLOC_FAILED",
             "CUBLAS_STATUS_NOT_INITIALIZED",
             "CUDNN_STATUS_NOT_INITIALIZED",
@@ -193,6 +197,7 @@ SIGNATURES = (
         title="CUDA was used before the processes were forked",
         weight=Weight.CAUSE,
         words=(
+            "create new processes if CUDA is already initialized",
             "Cannot re-initialize CUDA in forked subprocess",
             "'initialization error'",
             "CUDA error: initialization error",

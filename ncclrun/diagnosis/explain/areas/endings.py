@@ -46,6 +46,7 @@ SIGNATURES = (
         title="A process was killed from outside: mostly the host's memory was full",
         weight=Weight.COMPONENT,
         words=(
+            "died with <Signals.SIGKILL",
             "exitcode",
             "Signal 9 (SIGKILL)",
             "is killed by signal: Killed",
@@ -57,7 +58,8 @@ SIGNATURES = (
             "Exit Code:",
             "task ",
         ),
-        pattern=r"exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|is killed by signal: Killed|"
+        pattern=r"died with <Signals\.SIGKILL|exitcode\s*: ?-9\b|Signal 9 \(SIGKILL\) received by PID|"
+        r"is killed by signal: Killed|"
         r"exits with return code = -9\b|exited on signal 9\b|signal SIGKILL|exit(?:ed with)? code 137\b|"
         r"Exit Code: +137\b|srun: error: \S+ tasks? [\d,-]+: Killed",
         sample="  exitcode  : -9 (pid: 9923)",
@@ -75,6 +77,7 @@ SIGNATURES = (
         title="A process was ended by SIGBUS, mostly a full /dev/shm",
         weight=Weight.COMPONENT,
         words=(
+            "died with <Signals.SIGBUS",
             "exitcode",
             "Signal 7 (SIGBUS)",
             "Bus error",
@@ -82,7 +85,8 @@ SIGNATURES = (
             "exits with return code = -7",
             "signal SIGBUS",
         ),
-        pattern=r"exitcode\s*: ?-7\b|Signal 7 \(SIGBUS\)|(?<!by signal: )\bBus error\b|exited on signal 7\b|"
+        pattern=r"died with <Signals\.SIGBUS|exitcode\s*: ?-7\b|Signal 7 \(SIGBUS\)|(?<!by signal: )\bBus error\b|"
+        r"exited on signal 7\b|"
         r"return code = -7\b|signal SIGBUS",
         sample="  exitcode  : -7 (pid: 4711)",
         cause="Memory that was promised is not there: /dev/shm was full when it was first written. (A file on a disk "
@@ -100,6 +104,7 @@ SIGNATURES = (
         title="A process crashed (SIGSEGV)",
         weight=Weight.COMPONENT,
         words=(
+            "died with <Signals.SIGSEGV",
             "exitcode",
             "Signal 11 (SIGSEGV)",
             "Segmentation fault",
@@ -109,7 +114,8 @@ SIGNATURES = (
             "exit code 139",
             "exited with code 139",
         ),
-        pattern=r"exitcode\s*: ?-11\b|Signal 11 \(SIGSEGV\)|\bSegmentation fault\b|exited on signal 11\b|"
+        pattern=r"died with <Signals\.SIGSEGV|exitcode\s*: ?-11\b|Signal 11 \(SIGSEGV\)|\bSegmentation fault\b|"
+        r"exited on signal 11\b|"
         r"exits with return code = -11\b|signal SIGSEGV|exit(?:ed with)? code 139\b",
         sample="  exitcode  : -11 (pid: 9923)",
         cause="Compiled code went wrong: libraries that do not fit together (torch, NCCL, CUDA, an extension "
@@ -155,6 +161,7 @@ SIGNATURES = (
         title="A framework reports that one of its processes ended",
         weight=Weight.CONSEQUENCE,
         words=(
+            "died with <Signals.",
             "ProcessExitedException",
             "ProcessRaisedException",
             "BrokenProcessPool",
@@ -177,7 +184,8 @@ SIGNATURES = (
             "Terminating remaining workers after failure",
             "was aborted",
         ),
-        pattern=r"exited on signal (?!7\b|9\b|11\b)\d+|CrashLoopBackOff|Back-off restarting failed container|"
+        pattern=r"died with <Signals\.|exited on signal (?!7\b|9\b|11\b)\d+|CrashLoopBackOff|"
+        r"Back-off restarting failed container|"
         r"Process(?:Exited|Raised)Exception|BrokenProcessPool|DeadlockDetectedException|"
         r"Engine core initialization failed|EngineDeadError|(?:RayActor|ActorDied|WorkerCrashed)Error|"
         r"exits with return code = (?!-9\b|-11\b)-?[1-9]|"

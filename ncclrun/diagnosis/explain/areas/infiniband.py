@@ -197,4 +197,39 @@ SIGNATURES = (
         "where the hardware can.",
         doctor=("gdr_module",),
     ),
+    Signature(
+        id="ib-open",
+        title="An RDMA device can't be opened",
+        weight=Weight.CAUSE,
+        words=("Unable to open device", "Call to ibv_open_device failed", "Failed to open RDMA device"),
+        pattern=r"NET/IB ?: Unable to open device (?P<name>\S+)|Call to ibv_open_device failed",
+        sample="gpu3:9:9 [0] NCCL WARN NET/IB : Unable to open device mlx5_0",
+        cause="The process may not open /dev/infiniband on {host}: a container without the devices, or rights "
+        "that are missing.",
+        cure=(
+            there("ls -l /dev/infiniband", note="also in the container"),
+            say("A container: docker run --device /dev/infiniband --ulimit memlock=-1"),
+            again("--env NCCL_IB_DISABLE=1", "all by sockets"),
+        ),
+        network=True,
+        doctor=("rdma_closed",),
+    ),
+    Signature(
+        id="ofi-error",
+        title="NCCL's libfabric plugin (EFA, Slingshot) failed",
+        weight=Weight.COMPONENT,
+        words=("NET/OFI",),
+        pattern=r"WARN NET/OFI (?P<value>.+)",
+        sample="gpu3:9:40 [2] nccl_net_ofi_rdma.c:900 NCCL WARN NET/OFI Request completed with error. RC: 107. "
+        "Error: 4123 (unreachable remote)",
+        cause="It says: {value}. Mostly the security group does not let the nodes' traffic to each other through "
+        "(EFA needs all of it, both ways, from and to the group itself), or one node has another version "
+        "of the plugin.",
+        cure=(
+            there("fi_info -p efa", note="whether the provider is there, and its version"),
+            here("ncclrun nccl show {cluster}", note="settings that differ"),
+            again("--env NCCL_NET=Socket", "without it"),
+        ),
+        network=True,
+    ),
 )

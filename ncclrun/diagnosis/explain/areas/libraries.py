@@ -116,8 +116,9 @@ SIGNATURES = (
         id="ssh-nocmd",
         title="A program is not on the PATH of a session without a terminal",
         weight=Weight.CAUSE,
-        words=("execve(): ", "not found", "exitcode 127", "exit status 127"),
-        pattern=r"execve\(\): \S+: No such file|(?:torchrun|python3?|deepspeed|conda): (?:command )?not found|"
+        words=("/usr/bin/env: ", "execve(): ", "not found", "exitcode 127", "exit status 127"),
+        pattern=r"/usr/bin/env: \S+: No such file|execve\(\): \S+: No such file|(?:torchrun|python3?|deepspeed|"
+        r"conda): (?:command )?not found|"
         r"\(exitcode 127\)|exit status 127",
         sample="bash: line 1: torchrun: command not found",
         cause="Over SSH without a terminal .bashrc is left at its first lines, before conda or the environment is "

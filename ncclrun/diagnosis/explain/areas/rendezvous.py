@@ -14,8 +14,12 @@ SIGNATURES = (
         id="store-timeout",
         title="Node 0 can't be reached at the rendezvous address",
         weight=Weight.COMPONENT,
-        words=("client socket has timed out after",),
-        pattern=r"client socket has timed out after \d+ ?(?:ms|"
+        words=(
+            "client socket has timed out after",
+            "failed to connect to any network address of",
+        ),
+        pattern=r"failed to connect to any network address of \((?P<address_>[^,]+), (?P<port_>\d+)\)|"
+        r"client socket has timed out after \d+ ?(?:ms|"
         r"s) while trying to connect to \((?P<address>[^,]+), (?P<port>\d+)\)",
         sample="[E1130 12:00:00.1 socket.cpp:1028] [c10d] The client socket has timed out after 60000ms while trying "
         "to connect to (10.20.0.1, 29500).",
@@ -214,5 +218,21 @@ SIGNATURES = (
         cure=(here("ncclrun ping {cluster}", note="the version of torch on each node"),),
         check="versions that differ are told",
         network=True,
+    ),
+    Signature(
+        id="address-not-here",
+        title="Node 0 does not have the address that the others are told",
+        weight=Weight.CAUSE,
+        words=("Cannot assign requested address", "annot assign requested address"),
+        pattern=r"(?:bind to|bind on|listen on) \[?(?P<address>[\w.:-]+?)\]?:(?P<port>\d+) .*[Cc]annot assign requ"
+        r"ested address|[Cc]annot assign requested address",
+        sample="[W socket.cpp:436] [c10d] The server socket has failed to bind to [gpu1.lab]:29500 (errno: 99 - "
+        "Cannot assign requested address).",
+        cause="MASTER_ADDR is another machine's, a public address behind a translation, or a name that resolves "
+        "to one.",
+        cure=(there("ip -brief address", note="one of these is to be MASTER_ADDR"), _LAUNCH),
+        over=("store-timeout", "store-clients", "rdzv-conn"),
+        network=True,
+        doctor=("name_foreign",),
     ),
 )

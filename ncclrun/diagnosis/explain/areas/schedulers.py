@@ -1,12 +1,9 @@
-"""Slurm, Kubernetes, docker, Ray, MPI: jobs that they end, or don't let start."""
+"""Slurm, Kubernetes, Ray, MPI: jobs that they end, or don't let start."""
 
 from __future__ import annotations
 
 from ncclrun.diagnosis.explain.signature import Signature, Weight
 from ncclrun.diagnosis.explain.steps import here, say, there
-
-_DOCTOR = here("ncclrun doctor {cluster}", note="driver, container and GPUs of each host")
-_JOB = here("sacct -j {job} --format=JobID,NodeList,State,ExitCode,Elapsed,MaxRSS", note="what Slurm knows of the job")
 
 SIGNATURES = (
     Signature(
@@ -102,7 +99,13 @@ SIGNATURES = (
         r"srun: (?:Terminating job step (?P<job_>\d+)|Job step aborted)",
         sample="slurmstepd: error: *** STEP 815.0 ON n03 CANCELLED AT 2025-02-03T04:05:06 ***",
         cause="A task of it failed and srun stopped the others (--kill-on-bad-exit), or somebody cancelled it.",
-        cure=(_JOB, say("Look at the task that ended first: its own log has the cause.")),
+        cure=(
+            here(
+                "sacct -j {job} --format=JobID,NodeList,State,ExitCode,Elapsed,MaxRSS",
+                note="what Slurm knows of the job",
+            ),
+            say("Look at the task that ended first: its own log has the cause."),
+        ),
     ),
     Signature(
         id="slurm-refused",
@@ -120,47 +123,6 @@ SIGNATURES = (
         likely=True,
     ),
     Signature(
-        id="docker-gpu",
-        title="Docker can't hand GPUs into the container",
-        weight=Weight.CAUSE,
-        words=(
-            "could not select device driver",
-            "nvidia-container-cli",
-            "unknown or invalid runtime name: nvidia",
-            "failed to discover GPU vendor from CDI",
-        ),
-        pattern=r'could not select device driver "[^"]*" with capabilities: \[\[\w*gpu|'
-        r"nvidia-container-cli: (?!requirement error)\w+|"
-        r"unknown or invalid runtime name: nvidia|failed to discover GPU vendor from CDI",
-        sample='docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
-        cause="The NVIDIA container toolkit is not installed there, docker was not told of it, or the driver "
-        "itself does not answer.",
-        cure=(
-            there("nvidia-smi -L", note="whether the driver answers"),
-            there(
-                "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-                note="after nvidia-container-toolkit is installed; it restarts the host's containers",
-            ),
-        ),
-        over=("cuda-no-gpu",),
-        doctor=("container_no_gpus", "no_driver"),
-        likely=True,
-    ),
-    Signature(
-        id="nvml-lost",
-        title="The container lost its GPUs while it ran",
-        weight=Weight.CAUSE,
-        words=("Failed to initialize NVML: Unknown Error",),
-        sample="Failed to initialize NVML: Unknown Error",
-        cause="A systemctl daemon-reload on the host takes the devices away from containers whose cgroups "
-        "systemd manages.",
-        cure=(
-            there("nvidia-smi -L", note="on the host itself: the GPUs are there"),
-            say("Start the container anew, with --device for each /dev/nvidia* so that it keeps them."),
-        ),
-        over=("cuda-no-gpu", "cuda-unknown"),
-    ),
-    Signature(
         id="pod-pending",
         title="Kubernetes finds no node for the pod",
         weight=Weight.CAUSE,
@@ -170,20 +132,6 @@ SIGNATURES = (
         cause="{value} The others wait for this pod until their time-out.",
         cure=(here("kubectl describe nodes | grep -A9 'Allocated resources'", note="what each node has left"),),
         over=("rdzv-timeout", "store-clients", "store-timeout"),
-    ),
-    Signature(
-        id="image-pull",
-        title="The container's image can't be fetched",
-        weight=Weight.CAUSE,
-        words=("ErrImagePull", "ImagePullBackOff", "Failed to pull image", "pull access denied for"),
-        pattern=r"ErrImagePull|ImagePullBackOff|Failed to pull image \"(?P<name>[^\"]+)\"|"
-        r"pull access denied for (?P<name_>[^,\s]+)",
-        sample='Warning  Failed  kubelet  Failed to pull image "lab/train:7": not found',
-        cause="Its name or tag is not there, the node may not read it, or has no way to the registry.",
-        cure=(
-            there("docker pull {name}", note="the registry's own words"),
-            here("kubectl get events --sort-by=.lastTimestamp", note="which node, and why"),
-        ),
     ),
     Signature(
         id="mpi-start",
@@ -281,5 +229,18 @@ SIGNATURES = (
             ),
         ),
         network=True,
+    ),
+    Signature(
+        id="mpi-pmi",
+        title="srun started MPI processes that do not find each other",
+        weight=Weight.CAUSE,
+        words=("but OMPI was not built with SLURM", "PMI server not found", "PMI2_Job_GetId failed"),
+        sample='The application appears to have been direct launched using "srun", but OMPI was not built with '
+        "SLURM support. This usually happens",
+        cause="srun and the MPI library do not speak the same PMI.",
+        cure=(
+            here("srun --mpi=list", note="what this Slurm speaks: srun --mpi=pmix mostly fits"),
+            say("Or start mpirun within the job in place of srun."),
+        ),
     ),
 )
