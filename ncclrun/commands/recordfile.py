@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ncclrun.model.secrets import data_shown
 _RECORDS = TypeAdapter(Records)
 SAVED = OutFile("--save", b'"format": "ncclrun facts')
 LARGEST = 256 << 20
+FILE_SERVER = re.compile(r"nfs: server (\S+)")
 
 
 def save(path: Path, records: Records, *, mask: bool) -> FactsSaved:
@@ -27,12 +29,24 @@ def save(path: Path, records: Records, *, mask: bool) -> FactsSaved:
     masked = dataclasses.replace(records, masked=mask)
     data = data_shown(_RECORDS.dump_python(masked, mode="json"))
     if mask:
-        facts = [one.facts for one in records.nodes if one.facts is not None]
-        hosts = [name for one in records.nodes for name in (one.host, one.name)] + [one.hostname for one in facts]
-        data = _each_text(data, Pseudonyms(hosts, [one.user for one in facts]).text)
+        data = _each_text(data, Pseudonyms(_hosts(records), _users(records)).text)
     text = json.dumps({"format": data.pop("format"), **data}, indent=1) + "\n"
     SAVED.write(path, text.encode("ascii"))
     return FactsSaved(path=str(path), nodes=len(records.nodes), size=len(text), masked=mask)
+
+
+def _hosts(records: Records) -> list[str]:
+    """Names of the nodes, and of file servers in their kernels' logs."""
+    found = [name for one in records.nodes for name in (one.host, one.name)]
+    found += [one.facts.hostname for one in records.nodes if one.facts is not None]
+    logs = [one.exam.kernel_log for one in records.nodes if one.exam is not None]
+    return found + [name for log in logs if log for line in log.lines for name in FILE_SERVER.findall(line.text)]
+
+
+def _users(records: Records) -> list[str]:
+    """Who logs in there, and whose processes are on the GPUs."""
+    facts = [one.facts for one in records.nodes if one.facts is not None]
+    return [one.user for one in facts] + [other.user for one in facts for other in one.gpu_processes if other.user]
 
 
 def load(path: Path) -> Records:

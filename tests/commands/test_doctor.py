@@ -21,7 +21,7 @@ from ncclrun.model.facts import GpuProcess
 from ncclrun.model.netevents import Problem
 from ncclrun.model.record import NodeRecord, Records
 from ncclrun.model.settings import ConfFile, Mention, NodeSettings
-from tests.diagnosis.checks.hosts import sound, with_facts, with_gpu
+from tests.diagnosis.checks.hosts import sound, with_facts, with_gpu, with_kernel
 from tests.planning.makers import card
 
 LOST = Problem(code="timeout", message="gpu9: no answer within 10 s", fix="ssh gpu9 uptime")
@@ -103,7 +103,7 @@ def loaded_with_secrets() -> Records:
         conf_files=(ConfFile("/root/.nccl.conf", ("home",), text=f"NCCL_X_PASSWORD={SECRET}\nNCCL_DEBUG=INFO\n"),),
         mentions=(Mention("/root/.bashrc", 1, "NCCL_AUTH_TOKEN", f"export NCCL_AUTH_TOKEN={SECRET}"),),
     )
-    process = GpuProcess(9, "GPU-0", 5, "python", "anna", f"python train.py --api-token={SECRET}")
+    process = GpuProcess(9, "GPU-0", 5, "python", "anton", f"python /home/anton/train.py --api-token={SECRET}")
     first = with_facts(
         settings=settings,
         gpu_processes=(process,),
@@ -111,7 +111,8 @@ def loaded_with_secrets() -> Records:
         hostname="lab-a",
         interfaces=(card("eth0", "10.1.2.3/24"),),
     )
-    second = with_facts(user="anna", hostname="lab-b", interfaces=(card("eth0", "10.1.2.4/24"),))
+    own = with_facts(user="anna", hostname="lab-b", interfaces=(card("eth0", "10.1.2.4/24"),))
+    second = replace(with_kernel("nfs: server vault not responding, still trying"), facts=own.facts)
     return records(record(0, first, "lab-a.example"), record(1, second, "192.168.7.9"))
 
 
@@ -139,7 +140,7 @@ class TestSaving:
         path = tmp_path / "facts.json"
         save(path, loaded_with_secrets(), mask=True)
         text = path.read_text()
-        assert not re.search(r"10\.1\.2\.|192\.168\.7\.|lab-a|lab-b|anna", text)
+        assert not re.search(r"10\.1\.2\.|192\.168\.7\.|lab-a|lab-b|anna|anton|vault", text)
         masked = load(path)
         assert masked.masked
         nets = [one.facts.interfaces[0].addresses[0].address for one in masked.nodes if one.facts is not None]

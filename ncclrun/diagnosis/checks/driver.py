@@ -100,7 +100,7 @@ def answers(subject: Subject) -> Iterator[Problem]:
     if why and (facts.gpus or mixed):
         mend = "sudo reboot" if mixed else "sudo dmesg | grep -iE 'nvrm|xid' | tail"
         fix = subject.there(mend) + ("" if mixed else "   (then restart it)")
-        yield DRIVER_FAILS.found(why, fix, "error" if mixed and facts.python.cuda else "warning")
+        yield DRIVER_FAILS.found(why, fix)  # no error: what runs on processors alone runs
 
 
 def _lines(subject: Subject) -> tuple[KernelLine, ...]:
