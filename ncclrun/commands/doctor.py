@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,9 @@ def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> G
         addresses = {rank: end.address for rank, end in zip(sessions, met, strict=True) if end is not None}
 
         def question(rank: int, session: Session) -> _Told:
-            python = visit.facts[rank].python.executable or cluster.nodes[rank].launch.python
-            return _asked(session, python, [address for peer, address in addresses.items() if peer != rank])
+            launch = cluster.nodes[rank].launch
+            python = visit.facts[rank].python.executable or launch.python
+            return _asked(session, python, launch.env, [one for peer, one in addresses.items() if peer != rank])
 
         for rank, answer in for_all(sessions, question, cancelled=control.stopped):
             if isinstance(answer, NcclrunError):
@@ -86,8 +87,9 @@ def _gathered(cluster: ClusterSpec, transport: Transport, control: Control) -> G
     return Records(nodes, cluster.source, time.time(), f"ncclrun {own_version()}")
 
 
-def _asked(session: Session, python: str, peers: Sequence[str]) -> _Told:
-    answer = session.call("examine", timeout=EXAMINE_TIMEOUT, python=python)
+def _asked(session: Session, python: str, environment: Mapping[str, str], peers: Sequence[str]) -> _Told:
+    """What a node finds with the variables that a run's workers get, and what it says of the peers' addresses."""
+    answer = session.call("examine", timeout=EXAMINE_TIMEOUT, python=python, environment=dict(environment))
     exam: Examination = read_answer(_EXAM, _known(answer, Examination), "what it found makes")
     # A few peers tell how the others' look-ups go; more would only ask a dead server more often.
     some = list(peers[:MOST_LOOK_UPS])
@@ -110,6 +112,7 @@ def _record(visit: Visit, rank: int, told: _Told | None) -> NodeRecord:
         python=node.launch.python,
         nproc=node.launch.nproc_per_node,
         gpus=node.gpus,
+        env=tuple(node.launch.env),
         facts=visit.facts.get(rank),
         exam=exam,
         names=names,
@@ -126,8 +129,8 @@ def judged(records: Records, began: float) -> Iterator[Event]:
     known = [one for one in records.nodes if one.facts is not None]
     subjects = _subjects(known)
     found = all_problems(subjects)
-    for one, subject, problems in zip(known, subjects, found, strict=True):
-        yield _row(one, subject, problems)
+    judged_rows = {one.node_rank: _row(one, s, p) for one, s, p in zip(known, subjects, found, strict=True)}
+    yield from (judged_rows.get(one.node_rank) or _empty_row(one) for one in records.nodes)
     rows = [(one, subject, p) for one, subject, ps in zip(known, subjects, found, strict=True) for p in ps]
     for one, subject, problem in sorted(rows, key=lambda row: ORDER.index(row[2].level)):
         yield _finding(one, subject.facts.hostname, problem)
@@ -136,7 +139,7 @@ def judged(records: Records, began: float) -> Iterator[Event]:
     code = EXIT_UNREACHABLE if lost else EXIT_ERRORS if ill else 0
     said = [f"no answer from {listed(lost, 8)}"] if lost else []
     said += [f"errors on {listed(ill, 8)}"] if ill else []
-    reason = "; ".join(said) or "nothing was found that would keep a run from starting"
+    reason = "; ".join(said) or "no errors"
     yield Ended(run_id="", exit_code=code, reason=reason, seconds=time.monotonic() - began)
 
 
@@ -150,7 +153,7 @@ def from_file(records: Records) -> Iterator[Event]:
 
 def _node(one: NodeRecord) -> Node:
     """As far as the checks look at it."""
-    launch = Launch(python=one.python, nproc_per_node=one.nproc)
+    launch = Launch(python=one.python, nproc_per_node=one.nproc, env=dict.fromkeys(one.env, ""))
     return Node(one.name, one.host, Ssh(), Network(), launch, gpus=one.gpus)
 
 
@@ -205,6 +208,12 @@ def _row(one: NodeRecord, subject: Subject, problems: Sequence[Problem]) -> Exam
         nccl=(loaded or [""])[0] or facts.python.nccl,
         worst=next((level for level in ORDER if level in levels), None),
         unknown=subject.exam.unknown if subject.exam is not None else {},
+    )
+
+
+def _empty_row(one: NodeRecord) -> Examined:
+    return Examined(
+        node=one.name, node_rank=one.node_rank, host=one.host, lost=one.lost.message if one.lost else "", worst="error"
     )
 
 

@@ -56,13 +56,17 @@ def load(path: Path) -> Records:
             raise UsageError(f"--from {path}: too large for facts ({path.stat().st_size >> 20} MiB)")
         return _RECORDS.validate_json(path.read_bytes())
     except OSError as error:
-        raise UsageError(
-            f"--from {path}: {error.strerror}", fix="ncclrun doctor CLUSTER --save FILE  makes one"
-        ) from error
+        fix = "ncclrun doctor CLUSTER --save FILE   (makes one)"
+        raise UsageError(f"--from {path}: {error.strerror}", fix=fix) from error
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        message = f"--from {path}: this is no file of facts ({where or 'the whole'}: {error.errors()[0]['msg']})"
-        raise UsageError(message, fix="ncclrun doctor CLUSTER --save FILE  makes one") from error
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        message = f"--from {path}: this is no file of facts ({where}: {first['msg']})"
+        fix = "ncclrun doctor CLUSTER --save FILE   (makes one)"
+        if first["loc"] == ("format",) and str(first["input"]).startswith("ncclrun facts"):
+            message = f"--from {path}: of another version of ncclrun ({first['input']})"
+            fix = "judge it with the ncclrun that wrote it: `program` in the file names it"
+        raise UsageError(message, fix=fix) from error
 
 
 def _each_text(data: Any, change: Callable[[str], str]) -> Any:

@@ -10,7 +10,8 @@ from ncclrun.commands.findings import Finding, findings_told, problem_of
 from ncclrun.commands.settling import judged, settle
 from ncclrun.commands.survey import Survey
 from ncclrun.commands.visit import Visit
-from ncclrun.diagnosis.checks.login import stale_variables
+from ncclrun.diagnosis.checks.login import stale
+from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.cluster import ClusterSpec, Node
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_NOT_STARTED, EXIT_UNREACHABLE, EXIT_USAGE, PlanError
@@ -55,8 +56,9 @@ def resolve(
             return
         finally:
             survey.close()
-        stale = [Finding(one.node_rank, p) for one in survey.participants for p in stale_variables(one.facts)]
-        yield from findings_told(cluster.nodes, [*stale, *settled.findings])
+        subjects = [(rank, Subject(cluster.nodes[rank], visit.facts[rank])) for rank in sorted(visit.facts)]
+        foreign = [Finding(rank, problem) for rank, subject in subjects for problem in stale(subject)]
+        yield from findings_told(cluster.nodes, [*foreign, *settled.findings])
         for at, failure in sorted(survey.failed.items()):
             visit.lost[survey.participants[at].node_rank] = problem_of(failure)
         yield from _lost(visit)

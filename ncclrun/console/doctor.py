@@ -66,7 +66,7 @@ def rows(examined: Sequence[Examined]) -> list[list[str]]:
     return [
         [
             one.node,
-            one.worst or "ok",
+            "no answer" if one.lost else one.worst or "ok",
             f"{one.system} ({one.container})" if one.container else one.system,
             ", ".join(f"{number} x {name.removeprefix('NVIDIA ')}" for name, number in Counter(one.gpus).items()),
             one.driver,
@@ -114,7 +114,7 @@ def finding_notes(found: Sequence[DoctorFinding]) -> list[Note]:
             notes += [*([Note("fix", one.fix)] if one.fix else []), *_likewise(one, alike)]
         if kind.cause and kind.level != "info":
             notes.append(Note("more", f"why: {kind.cause}"))
-    numbers = Counter(one.level for one in found)
+    numbers = Counter(level for level, _ in {(one.level, one.id) for one in found})
     told = [count(numbers[level], noun) for level, noun in NOUNS if numbers[level]]
     return [*notes, *([Note("info", ", ".join(told))] if told else [])]
 

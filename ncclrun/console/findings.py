@@ -44,7 +44,7 @@ class Finding:
 
         Which address an error is about is never left out.
         """
-        text = ADDRESS.sub("…", self._nameless(self.text)) if self.level == "warning" else self._nameless(self.text)
+        text = ADDRESS.sub("…", self._nameless(self.text)) if self.level != "error" else self._nameless(self.text)
         return self.level, text, ADDRESS.sub("…", self._nameless(self.fix))
 
     @property

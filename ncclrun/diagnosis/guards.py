@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ncclrun.diagnosis.checks.host import little_shared_memory
+from ncclrun.diagnosis.checks.host import shared_memory
 from ncclrun.diagnosis.checks.kind import Kind
+from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.facts import Gpu, GpuProcess, Leftover, NodeFacts
 from ncclrun.model.netevents import Problem
 from ncclrun.model.plan import NodePlan
@@ -78,7 +79,7 @@ def gpus_to_lock(plans: Sequence[NodePlan], facts: Sequence[NodeFacts]) -> dict[
 
 def crowded(plan: NodePlan, facts: NodeFacts) -> tuple[Problem, ...]:
     """Warnings before the start: who else is on the GPUs that the node will use, and a /dev/shm that is too small."""
-    scarce = [problem for problem in little_shared_memory(facts.system, plan.nproc) if problem.level == "warning"]
+    scarce = [problem for problem in shared_memory(Subject(plan.node, facts)) if problem.level == "warning"]
     return (*crowding(used_gpus(plan, facts), facts), *scarce)
 
 
@@ -92,7 +93,7 @@ def crowding(used: Sequence[Gpu], facts: NodeFacts) -> tuple[Problem, ...]:
     full = {index: used for index, used in unseen.items() if used > IDLE_MEMORY}
     if full:
         message = f"{_memory(sum(full.values()))} of {_gpus(sorted(full))} in use; by whom can't be seen from there"
-        problems.append(IN_USE.found(message, "nvidia-smi   on that host, outside of any container"))
+        problems.append(IN_USE.found(message, "nvidia-smi   (on that host, outside of any container)"))
     return tuple(problems)
 
 
@@ -107,7 +108,7 @@ def _users(apps: Sequence[GpuProcess], gpus: Mapping[str, Gpu]) -> Iterator[Prob
         memory = f", {_memory(sum(sizes))}" if sizes else ""
         if not user:
             message = f"{where} in use by a process that can't be seen from there ({command}){memory}"
-            yield IN_USE.found(message, "nvidia-smi   on that host, outside of any container")
+            yield IN_USE.found(message, "nvidia-smi   (on that host, outside of any container)")
             continue
         since = max((app.seconds for app in group if app.seconds is not None), default=None)
         who = f"your run {run_id}" if run_id else user
@@ -121,7 +122,7 @@ def locked(holder: Mapping[str, Any]) -> Problem:
     if not run_id:
         message = f"{where} held by somebody who does not say who they are"
         return LOCKED.found(message, f"try again, or:  {SHARE}", "error")
-    other = f"give this one other GPUs (gpus: […] in the cluster file), or let both use them:  {SHARE}"
+    other = f"give this one other GPUs (`gpus` in the cluster file), or let both use them:  {SHARE}"
     if holder["own"]:
         message = f"{where} held by your run {run_id}{_for(holder['seconds'])}"
         return LOCKED.found(message, f"ncclrun stop {run_id}\n{other}", "error")
@@ -137,7 +138,7 @@ def left_over(left: Leftover) -> Problem:
     return LEFTOVER.found(
         f"your run {left.run_id} is dead there (its supervisor is gone), but {lives} on, the oldest"
         f"{_for(left.seconds)} now: {', '.join(shown)}",
-        "end exactly these and go on:  ncclrun launch --clean-leftovers …",
+        "start again with  --clean-leftovers   (ends exactly these)",
         "error",
     )
 

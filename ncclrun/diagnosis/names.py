@@ -50,16 +50,16 @@ def _own_name(node_name: str, names: Names, chosen: str, own: Collection[str]) -
     add = _add_to_hosts(node_name, [(chosen, name)])
     if not answers:
         said = f"its own name {name} resolves to nothing ({names.forward.error or 'no address'})"
-        return _warning("name_unknown", f"{said}: {HARMLESS}", add)
+        return _remark("name_unknown", f"{said}: {HARMLESS}", add)
     shown = ", ".join(answers)
     if all(map(_is_loopback, answers)):
         fix = f"in /etc/hosts on {node_name} write  {chosen} {name}  instead of the line  {answers[0]} {name}"
-        return _warning("name_loopback", f"its own name {name} resolves to {shown}: {HARMLESS}", fix)
+        return _remark("name_loopback", f"its own name {name} resolves to {shown}: {HARMLESS}", fix)
     if not any(answer in own for answer in answers):
         said = f"its own name {name} resolves to {shown}, which is no address of this host (stale, or a public one)"
         return _warning("name_foreign", f"{said}: {HARMLESS}", add)
     said = f"its own name {name} resolves to {shown} and not to {chosen}, where the nodes meet"
-    return _warning("name_other_address", f"{said}: {HARMLESS}", add)
+    return _remark("name_other_address", f"{said}: {HARMLESS}", add)
 
 
 def _slow_own_name(node_name: str, names: Names, chosen: str) -> Problem | None:
@@ -80,7 +80,7 @@ def _slow_reverse(node_name: str, reverse: Sequence[LookUp], peers: Mapping[str,
     worst = max(slow, key=lambda look_up: look_up.seconds)
     peer = peers.get(worst.question, "")
     more = f" ({len(slow)} of {len(reverse)} addresses are like that)" if len(slow) > 1 else ""
-    lines = list(peers.items()) or [(look_up.question, "ITS-NAME") for look_up in slow]
+    lines = list(peers.items()) or [(look_up.question, f"node-at-{look_up.question}") for look_up in slow]
     return _warning(
         "reverse_slow",
         f"looking up the name of {worst.question}{f' ({peer})' if peer else ''} {_took(worst)}{more}: torch looks up "
@@ -115,6 +115,10 @@ def proxy_problem(node_name: str, proxies: Collection[str], addresses: Sequence[
         "the nodes (metrics, dashboards, Ray) would go by the proxy",
         f'in the cluster file:  launch: {{env: {{no_proxy: "localhost,{",".join(addresses)}"}}}}',
     )
+
+
+def _remark(code: str, message: str, fix: str) -> Problem:
+    return Problem(code=code, message=message, fix=fix, level="info")
 
 
 def _warning(code: str, message: str, fix: str) -> Problem:

@@ -17,18 +17,20 @@ class Examined:
     node: str
     node_rank: int
     host: str
-    hostname: str
-    system: str
+    lost: str = ""
+    """Why it could not be asked: nothing else is known of it then."""
+    hostname: str = ""
+    system: str = ""
     """Distribution and its version."""
-    container: str
-    kernel: str
-    gpus: tuple[str, ...]
-    driver: str
-    python: str
-    torch: str
-    cuda: str
+    container: str = ""
+    kernel: str = ""
+    gpus: tuple[str, ...] = ()
+    driver: str = ""
+    python: str = ""
+    torch: str = ""
+    cuda: str = ""
     """That torch was built for."""
-    nccl: str
+    nccl: str = ""
     """That torch loads; where that is not known, that its package has."""
     worst: Level | None = None
     """Of its findings; null where there is none."""

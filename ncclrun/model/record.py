@@ -21,6 +21,8 @@ class NodeRecord:
     python: str
     nproc: int | Literal["auto"]
     gpus: tuple[int, ...] | None = None
+    env: tuple[str, ...] = ()
+    """Names of the variables that the cluster file gives its workers."""
     facts: NodeFacts | None = None
     exam: Examination | None = None
     names: Names | None = None

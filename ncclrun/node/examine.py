@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import time
 from functools import partial
@@ -13,8 +14,11 @@ SECONDS = 75.0
 """For each part: they bound themselves, and this is for the file system that hangs under one."""
 
 
-def find(python: str) -> dict[str, Any]:
-    """The fields of model Examination: what each part found by its name, and in ``unknown`` why another did not."""
+def find(python: str, environment: dict[str, str]) -> dict[str, Any]:
+    """``environment`` is what workers get beyond the login's.
+
+    The fields of model Examination: what each part found by its name, and in ``unknown`` why another did not.
+    """
     # The login shell is timed: the start of torch beside it would count for its own slowness.
     first: dict[str, tasks.Work] = {"shell": loginshell.find}
     then: dict[str, tasks.Work] = {
@@ -22,7 +26,7 @@ def find(python: str) -> dict[str, Any]:
         "kernel_log": kernellog.find,
         "firewall": firewall.find,
         "acs": pcie.find,
-        "installed": partial(libraries.find, python),
+        "installed": partial(libraries.find, python, {**os.environ, **environment}),
     }
     found: dict[str, Any] = {}
     unknown: dict[str, str] = {}

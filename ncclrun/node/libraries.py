@@ -32,12 +32,12 @@ def _listed() -> Iterator[tuple[str, str]]:
             yield "ldconfig", path
 
 
-def _named() -> Iterator[tuple[str, str]]:
-    """The same of what the environment of a login names, and of CUDA's own directories."""
-    for path in re.split(r"[\s:]+", os.environ.get("LD_PRELOAD", "")):
+def _named(environment: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The same of what the environment names, and of CUDA's own directories."""
+    for path in re.split(r"[\s:]+", environment.get("LD_PRELOAD", "")):
         if NAME.match(path.rpartition("/")[2]):
             yield "LD_PRELOAD", path
-    places = [("LD_LIBRARY_PATH", place) for place in os.environ.get("LD_LIBRARY_PATH", "").split(":") if place]
+    places = [("LD_LIBRARY_PATH", place) for place in environment.get("LD_LIBRARY_PATH", "").split(":") if place]
     for way, place in (*places, *(("CUDA", place) for place in CUDA_PLACES)):
         for entry in entries(Path(place)):
             if NAME.match(entry.name):
@@ -56,14 +56,14 @@ def version_of(path: str) -> tuple[str, str]:
     return "", ""
 
 
-def _frameworks(python: str) -> dict[str, Any]:
+def _frameworks(python: str, environment: dict[str, str]) -> dict[str, Any]:
     """What the program in the training's Python said; ``trouble`` where it did not come to its end."""
     path = commands.locate(python or "python3")
     if path is None:
         return {"trouble": f"{python} is not on that host, or no program"}
     loader = framechild.__spec__.loader if framechild.__spec__ is not None else None
     assert isinstance(loader, InspectLoader)
-    output = commands.ask([path, "-c", loader.get_source(framechild.__name__) or ""], SECONDS)
+    output = commands.ask([path, "-c", loader.get_source(framechild.__name__) or ""], SECONDS, environment)
     found: dict[str, Any] = {"trouble": ""}
     for line in output.out.splitlines():
         if line.startswith(framechild.MARK):
@@ -77,14 +77,16 @@ def _frameworks(python: str) -> dict[str, Any]:
     return found
 
 
-def find(python: str) -> dict[str, Any]:
-    """``frameworks``: the fields of model Frameworks; ``libraries``: those of model Library for each file."""
-    frameworks = _frameworks(python)
+def find(python: str, environment: dict[str, str]) -> dict[str, Any]:
+    """``environment`` is that of a worker.
+
+    ``frameworks``: the fields of model Frameworks; ``libraries``: those of model Library for each file."""
+    frameworks = _frameworks(python, environment)
     ways: dict[str, list[str]] = {}
     brought = [("pip", str(file)) for package in frameworks.get("packages", ()) for file in package["files"]]
     loaded = [("torch", path) for path in frameworks.get("loaded", ()) if NAME.match(path.rpartition("/")[2])]
     links: dict[str, set[str]] = {}
-    for way, path in (*loaded, *_named(), *brought, *_listed()):
+    for way, path in (*loaded, *_named(environment), *brought, *_listed()):
         real = os.path.realpath(path)
         if Path(real).is_file():
             ways.setdefault(real, [])

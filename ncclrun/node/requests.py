@@ -36,7 +36,8 @@ def _facts(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -
 
 def _examine(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:
     python = str(request.get("python") or "")
-    server.tasks.spawn(lambda: examine.find(python), reply, examine.SECONDS + FACTS_SECONDS)
+    environment = {str(name): str(value) for name, value in (request.get("environment") or {}).items()}
+    server.tasks.spawn(lambda: examine.find(python, environment), reply, examine.SECONDS + FACTS_SECONDS)
 
 
 def _has(server: Server, request: dict[str, Any], body: bytes, reply: Reply) -> None:

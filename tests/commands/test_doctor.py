@@ -87,6 +87,8 @@ class TestJudging:
         events = told(record(0, with_gpu(fabric="In Progress")), lost(1))
         assert [event.message for event in events if isinstance(event, Refused)] == [LOST.message]
         assert [event.id for event in events if isinstance(event, DoctorFinding)] == ["fabric_manager"]
+        rows = [event for event in events if isinstance(event, Examined)]
+        assert [(row.node, row.lost) for row in rows] == [("gpu1", ""), ("gpu9", LOST.message)]
         assert end(events).exit_code == 255
         assert end(events).reason == "no answer from gpu9; errors on gpu1"
 
@@ -163,7 +165,16 @@ class TestSaving:
         path = tmp_path / "facts.json"
         save(path, records(lost(0)), mask=False)
         path.write_text(json.dumps({**json.loads(path.read_text()), "format": "ncclrun facts 2"}))
-        with pytest.raises(UsageError, match="format"):
+        with pytest.raises(UsageError, match="of another version of ncclrun"):
+            load(path)
+
+    def test_with_a_value_that_can_not_be(self, tmp_path: Path) -> None:
+        path = tmp_path / "facts.json"
+        save(path, records(record(0, sound("gpu1"))), mask=False)
+        data = json.loads(path.read_text())
+        data["nodes"][0]["facts"]["cpus"] = "many"
+        path.write_text(json.dumps(data))
+        with pytest.raises(UsageError, match=r"facts.json: .*nodes\.0\.facts\.cpus"):
             load(path)
 
 

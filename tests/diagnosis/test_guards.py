@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,12 +110,13 @@ class TestGpusInUse:
     def test_gpus_that_the_run_leaves_alone_do_not_count(self) -> None:
         assert self.told(facts("m", gpus=2, gpu_processes=(app(0, **ANNAS),)), visible="1") == []
 
-    def test_a_small_dev_shm_matters_to_several_workers(self) -> None:
-        small = facts("m", system=System(shared_memory=Sizes(64 << 20, 64 << 20)))
-        assert self.told(small, nproc=1) == []
-        ((message, fix),) = self.told(small, nproc=8)
-        assert message == "only 64 MiB free in /dev/shm, for 8 workers and their data loaders"
-        assert "--shm-size" in fix
+    def test_a_dev_shm_that_is_full_at_once(self) -> None:
+        small = System(shared_memory=Sizes(64 << 20, 64 << 20))
+        ((message, fix),) = self.told(facts("m", system=small), nproc=1)
+        assert message == "only 64 MiB free in /dev/shm, for a worker and its data loaders"
+        assert fix == "on a:  sudo mount -o remount,size=8G /dev/shm"
+        ((_, fix),) = self.told(facts("m", system=replace(small, container="docker")), nproc=1)
+        assert fix == "start its container with  --shm-size=8g"
 
 
 class TestLocked:

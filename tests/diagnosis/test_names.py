@@ -14,7 +14,8 @@ DEAD = "no answer within 5 s"
 def of(*answers: str, error: str = "", seconds: float = 0.001, reverse: tuple[LookUp, ...] = ()) -> tuple[Problem, ...]:
     names = Names("gpu1", LookUp("gpu1", answers, seconds, error), reverse)
     found = name_problems("gpu1", names, "10.0.0.1", OWN, PEERS)
-    assert all(problem.level == "warning" for problem in found)
+    harmless = {"name_unknown", "name_loopback", "name_other_address"}
+    assert all(problem.level == ("info" if problem.code in harmless else "warning") for problem in found)
     return found
 
 

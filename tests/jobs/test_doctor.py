@@ -34,7 +34,6 @@ exit 18
 BASHRC = """\
 echo Welcome to the lab
 export PET_NNODES=3 https_proxy=http://proxy:3128 NCCL_SOCKET_IFNAME=ens99 NCCL_AUTH_TOKEN=hunter2
-export LD_LIBRARY_PATH=/opt/nccl
 ulimit -n 512
 """
 RULES = """\
@@ -85,7 +84,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with Cluster(3) as cluster:
         _break(cluster)
         bench = Bench(cluster, tmp_path_factory.mktemp("doctor"))
-        bench.yaml(launch={"nproc_per_node": 2})
+        bench.yaml(launch={"nproc_per_node": 2, "env": {"LD_LIBRARY_PATH": "/opt/nccl"}})  # only the first host has it
         yield bench
         bench.close()
 
@@ -170,4 +169,5 @@ def test_a_host_that_is_off_is_told_with_the_others(bench: Bench, told: Done) ->
     done = bench.run("doctor", "--json", bench.file)
     assert done.code == 255
     assert [event["node"] for event in done.of("unreachable")] == ["node0"]
+    assert [event["node"] for event in done.of("examined") if event["lost"]] == ["node0"]
     assert ids(done, "node1") >= ON_SECOND - {"mtu_differs"}  # of two nobody knows which is odd

@@ -71,7 +71,7 @@ class TestWhole:
     ) -> None:
         torch = tmp_path / "torch"
 
-        def start(_: str) -> dict[str, Any]:
+        def start(*_: object) -> dict[str, Any]:
             torch.mkdir()
             return {}
 
@@ -81,7 +81,7 @@ class TestWhole:
 
         monkeypatch.setattr(loginshell, "find", log_in)
         monkeypatch.setattr(libraries, "find", start)
-        told = examine.find("")
+        told = examine.find("", {})
         assert told["shell"] == {"disturbed": False}
         assert torch.exists()
 
@@ -267,9 +267,8 @@ class TestLibraries:
         (tmp_path / "libnccl.so").symlink_to(library)
         program(tmp_path / "ldconfig", f"echo '1 libs'; echo '	libnccl.so.2 (libc6,x86-64) => {library}'")
         program(tmp_path / "python3", "exit 3")
-        monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
         monkeypatch.setenv("PATH", str(tmp_path))
-        told = libraries.find("python3")
+        told = libraries.find("python3", {"LD_LIBRARY_PATH": str(tmp_path)})
         (found,) = [one for one in told["libraries"] if one["path"].startswith(str(tmp_path))]
         assert found["ways"] == ["LD_LIBRARY_PATH", "ldconfig"]
         assert found["names"] == ["libnccl.so", "libnccl.so.2"]
@@ -278,9 +277,9 @@ class TestLibraries:
 
     def test_what_was_said_before_torch_crashed_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         said = framechild.MARK + json.dumps({"packages": [{"name": "torch", "version": "2.5", "files": []}]})
-        program(tmp_path / "python3", f"echo '{said}'; kill -SEGV $$")
+        program(tmp_path / "python3", 'echo "$SAID"; kill -SEGV $$')
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        told = libraries.find("python3")["frameworks"]
+        told = libraries.find("python3", {"SAID": said})["frameworks"]
         assert told["packages"][0]["name"] == "torch"
         assert "SIGSEGV" in told["trouble"]
 
@@ -435,7 +434,7 @@ class TestSystem:
 @pytest.mark.torch
 def test_a_real_torch_says_what_it_is() -> None:
     pytest.importorskip("torch")
-    told = libraries.find(sys.executable)["frameworks"]
+    told = libraries.find(sys.executable, dict(os.environ))["frameworks"]
     assert told["trouble"] == ""
     assert "torch" in [package["name"] for package in told["packages"]]
     assert told["torch_seconds"] > 0

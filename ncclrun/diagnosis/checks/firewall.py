@@ -48,7 +48,7 @@ def firewall(subject: Subject) -> Iterator[Problem]:
         yield FIREWALL.found(f"{told.by} shows for what comes in: {shown}", subject.there(fix))
     elif told.services and told.closed:
         message = f"{listed(told.services)} is on, and its rules can't be read ({told.closed})"
-        yield FIREWALL_HIDDEN.found(message, "ncclrun ping   tries every connection", "info")
+        yield FIREWALL_HIDDEN.found(message, "ncclrun ping CLUSTER   (tries every connection)", "info")
 
 
 def _opening(refusal: Refusal, services: Sequence[str], net: IPv4Network | IPv6Network | None) -> str:

@@ -155,7 +155,7 @@ def there(subject: Subject) -> Iterator[Problem]:
         return
     if system.container:
         if not listed:
-            fix = "docker run --gpus all …   (Compose and Kubernetes: reserve a GPU for it)"
+            fix = subject.grant("--gpus all", "")
             yield CONTAINER_NO_GPUS.found(f"it is a container ({system.container}) without any of {_gpus(cards)}", fix)
     elif not listed:
         holder = "nouveau is loaded in its place" if "nouveau" in system.modules else "its module is not loaded"
@@ -186,7 +186,7 @@ def _memory(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
         yield GPU_LOST.found(f"GPU {gpu.index}: the driver says {gpu.refusal!r}", fix, "error")
     elif gpu.remap_failed:
         message = f"GPU {gpu.index} can't repair its memory any more"
-        yield GPU_REMAP.found(message, f"leave it out (gpus: […] of node {subject.name}) and replace it", "error")
+        yield GPU_REMAP.found(message, f"leave it out (`gpus` of node {subject.name}) and replace it", "error")
     elif gpu.remap_pending or gpu.recovery or gpu.refusal:
         said = gpu.recovery or gpu.refusal
         wants = f" (the driver wants: {said})" if said else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
-from ncclrun.model.health import Sizes, System
+from ncclrun.model.health import Sizes
 from ncclrun.model.netevents import Problem
 from ncclrun.model.words import lasting
 
@@ -152,7 +152,7 @@ def disk(subject: Subject) -> Iterator[Problem]:
     if facts.free_bytes < LOW_DISK:
         yield DISK_LOW.found(
             f"only {facts.free_bytes >> 20} MiB free in {facts.state_dir}, where logs and code go",
-            f"free some space:  du -xh {where} | sort -h | tail",
+            subject.there(f"du -xh {where} | sort -h | tail"),
         )
     if state is not None and _few_files(state):
         yield INODES_LOW.found(
@@ -174,19 +174,16 @@ def temporary(subject: Subject) -> Iterator[Problem]:
 
 
 def shared_memory(subject: Subject) -> Iterator[Problem]:
-    """What is free in /dev/shm."""
-    yield from little_shared_memory(subject.system, subject.nproc)
-
-
-def little_shared_memory(system: System, nproc: int) -> Iterator[Problem]:
-    """The same for so many workers: a warning where it is full at once, which a launch tells, too."""
-    sizes = system.shared_memory
-    if sizes is not None and sizes.free < LITTLE_SHARED_MEMORY and nproc > 1:
-        yield SHARED_MEMORY.found(
-            f"only {sizes.free >> 20} MiB free in /dev/shm, for {nproc} workers and their data loaders",
-            "docker run --shm-size=8g …   or, as root on the host:  mount -o remount,size=8G /dev/shm",
-            "warning" if sizes.free <= SMALL_SHARED_MEMORY else "info",
-        )
+    """What is free in /dev/shm: a warning where it is full at once, which a launch tells, too."""
+    sizes, nproc = subject.system.shared_memory, subject.nproc
+    if sizes is None or sizes.free >= (LITTLE_SHARED_MEMORY if nproc > 1 else SMALL_SHARED_MEMORY + 1):
+        return
+    workers = f"{nproc} workers and their data loaders" if nproc > 1 else "a worker and its data loaders"
+    yield SHARED_MEMORY.found(
+        f"only {sizes.free >> 20} MiB free in /dev/shm, for {workers}",
+        subject.grant("--shm-size=8g", "sudo mount -o remount,size=8G /dev/shm"),
+        "warning" if sizes.free <= SMALL_SHARED_MEMORY else "info",
+    )
 
 
 def limits(subject: Subject) -> Iterator[Problem]:
@@ -194,9 +191,8 @@ def limits(subject: Subject) -> Iterator[Problem]:
     system = subject.system
     lock, files = system.limits.get("memlock"), system.limits.get("nofile")
     if lock is not None and lock.soft is not None and lock.soft < PINNED and subject.facts.rdma:
-        place = "docker run --ulimit memlock=-1 …"
         lines = "printf '* %s memlock unlimited\\n' soft hard | sudo tee /etc/security/limits.d/memlock.conf"
-        fix = place if system.container else subject.there(lines) + "   (then log in anew)"
+        fix = subject.grant("--ulimit memlock=-1", f"{lines}   (then log in anew)")
         yield MEMLOCK_LOW.found(f"{lock.soft >> 10} kB, and RDMA wants unlimited", fix)
     if files is not None and files.soft is not None and files.soft < FEW_FILES:
         yield NOFILE_LOW.found(_files(files.soft, files.hard), _more_files(subject))
@@ -216,8 +212,7 @@ def _files(soft: int, hard: int | None) -> str:
 
 def _more_files(subject: Subject) -> str:
     lines = "echo '* soft nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf"
-    inside = subject.system.container
-    return "docker run --ulimit nofile=65536 …" if inside else subject.there(lines) + "   (then log in anew)"
+    return subject.grant("--ulimit nofile=65536", f"{lines}   (then log in anew)")
 
 
 def clock(subject: Subject) -> Iterator[Problem]:
@@ -226,7 +221,7 @@ def clock(subject: Subject) -> Iterator[Problem]:
     if abs(offset) > CLOCK_LIMIT:
         ahead = "ahead of" if offset > 0 else "behind"
         message = f"its clock is {abs(offset):.0f} s {ahead} this machine's"
-        yield CLOCK.found(message, "timedatectl set-ntp true   (on that host)")
+        yield CLOCK.found(message, subject.there("sudo timedatectl set-ntp true"))
 
 
 def clock_kept(subject: Subject) -> Iterator[Problem]:
@@ -279,5 +274,5 @@ def policies(subject: Subject) -> Iterator[Problem]:
     bridged = [one for one in outer if one.kind == "veth"]
     if subject.system.container and outer and bridged == outer:
         shown = ", ".join(f"{one.name} {one.addresses[0].address}" for one in outer)
-        fix = "docker run --network host …   (or a network that reaches across hosts)"
+        fix = subject.grant("--network host", "")
         yield CONTAINER_NETWORK.found(f"it has a network of its own ({shown})", fix)

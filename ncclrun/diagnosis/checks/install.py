@@ -13,6 +13,16 @@ DEBIAN, REDHAT, SUSE = (
 )
 
 
+def package(subject: Subject, debian: str, redhat: str) -> str:
+    """The command of its distribution that installs what is called so there."""
+    family = {subject.system.distribution.id, *subject.system.distribution.like.split()}
+    if family & set(REDHAT):
+        return f"sudo dnf install {redhat}"
+    if family & set(SUSE) or any(word.startswith("opensuse") for word in family):
+        return f"sudo zypper install {redhat}"
+    return f"sudo apt-get install {debian}"
+
+
 def nccl_ways(subject: Subject, *, developer: bool = False) -> str:
     """A line a way; ``developer``: with ``libnccl.so``, which has no version in its name."""
     major = subject.major() or newest_cuda(subject.facts.driver)

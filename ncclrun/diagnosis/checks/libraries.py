@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ncclrun.diagnosis.checks.install import nccl_ways
 from ncclrun.diagnosis.checks.kind import Kind
-from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.checks.subject import START_UP_FILES, Subject
 from ncclrun.diagnosis.checks.training import lacks_nccl, pip
 from ncclrun.model.health import Library
 from ncclrun.model.netevents import Problem
@@ -135,9 +135,15 @@ def forced(subject: Subject) -> Iterator[Problem]:
         other = [pip_one for pip_one in brought if pip_one.path != one.path and pip_one.version != one.version]
         if ways and other:
             outcome = "and torch loads it" if "torch" in one.ways else "which programs without one of their own load"
-            fix = subject.there(f"grep -n {ways[0]} ~/.bashrc ~/.bash_profile ~/.profile /etc/profile.d/*.sh")
+            fix = _where_set(subject, ways[0])
             yield NCCL_OVERRIDE.found(f"{ways[0]} leads to {_told(one)}, {outcome}; pip's is {_told(other[0])}", fix)
     yield from _cuda(subject)
+
+
+def _where_set(subject: Subject, variable: str) -> str:
+    if variable in subject.node.launch.env:
+        return f"take {variable} out of the cluster file: launch: {{env: …}}, or env of node {subject.name}"
+    return subject.there(f"grep -n {variable} {START_UP_FILES}")
 
 
 def _cuda(subject: Subject) -> Iterator[Problem]:
@@ -155,7 +161,7 @@ def _cuda(subject: Subject) -> Iterator[Problem]:
         name = path.rpartition("/")[2]
         version = name.partition(".so.")[2] or name.partition("libcudart-")[2]
         if name.startswith("libcudart") and version and version.partition(".")[0] != major:
-            fix = subject.there("grep -n LD_LIBRARY_PATH ~/.bashrc ~/.profile /etc/profile.d/*.sh")
+            fix = _where_set(subject, "LD_LIBRARY_PATH")
             yield CUDART_OVERRIDE.found(f"torch is for CUDA {cuda}, and loaded {path}", fix)
 
 

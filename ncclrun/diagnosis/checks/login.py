@@ -6,18 +6,16 @@ import shlex
 from collections.abc import Iterator
 
 from ncclrun.diagnosis.checks.kind import Kind
-from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.checks.subject import START_UP_FILES, Subject
 from ncclrun.diagnosis.interfaces import with_interfaces
 from ncclrun.diagnosis.settings import SETTING as SETTING_ID
 from ncclrun.diagnosis.settings import node_values
 from ncclrun.diagnosis.settings import problems as setting_problems
-from ncclrun.model.facts import NodeFacts
 from ncclrun.model.netevents import Problem
 from ncclrun.model.secrets import value_shown
 from ncclrun.nccl.version import parse
 
 SLOW_SHELL = 2.0
-FILES = "~/.bashrc ~/.bash_profile ~/.profile /etc/profile.d/*.sh"
 SLOW_SSH = 5.0
 MOST_PLACES = 4
 
@@ -71,20 +69,15 @@ SETTING = Kind(
 KINDS = (STALE, NOISE, SHELL_SLOW, SSH_SLOW, INTERFACE, SETTING)
 
 
-def stale_variables(facts: NodeFacts) -> tuple[Problem, ...]:
-    """Leftovers of another launcher in the login environment, where the workers would take them for their own."""
-    if not facts.stale:
-        return ()
-    places = list(dict.fromkeys(f"{m.file}:{m.line}" for m in facts.settings.mentions if m.name in facts.stale))
-    known = f" ({', '.join(places[:MOST_PLACES])})" if places else ""
-    message = f"its login environment sets {', '.join(facts.stale)}{known}: taken away for a run"
-    fix = f"take them out of the start-up file there:  grep -nE '{'|'.join(facts.stale)}' {FILES}"
-    return (STALE.found(message, fix),)
-
-
 def stale(subject: Subject) -> Iterator[Problem]:
-    """The same of a node."""
-    yield from stale_variables(subject.facts)
+    """Leftovers of another launcher in the login environment, where the workers would take them for their own."""
+    facts = subject.facts
+    if facts.stale:
+        places = list(dict.fromkeys(f"{m.file}:{m.line}" for m in facts.settings.mentions if m.name in facts.stale))
+        known = f" ({', '.join(places[:MOST_PLACES])})" if places else ""
+        message = f"its login environment sets {', '.join(facts.stale)}{known}: taken away for a run"
+        fix = subject.there(f"grep -nE '{'|'.join(facts.stale)}' {START_UP_FILES}   (and take them out there)")
+        yield STALE.found(message, fix)
 
 
 def shell(subject: Subject) -> Iterator[Problem]:
@@ -92,13 +85,16 @@ def shell(subject: Subject) -> Iterator[Problem]:
     told = subject.exam.shell if subject.exam is not None else None
     shell_took = (told.seconds if told is not None else None) or 0.0
     if subject.connected is not None and subject.connected - shell_took > SLOW_SSH:
-        fix = f"ssh -v {subject.node.host} true   shows where it stays"
+        fix = f"ssh -v {subject.node.host} true   (shows where it stays)"
         yield SSH_SLOW.found(f"{subject.connected:.1f} s until the node part spoke", fix)
     if told is None:
         return
     if told.printed:
         first = told.printed.splitlines()[0][:80]
-        fix = subject.there(f"grep -nE 'echo|printf|cat ' {FILES}") + "   (and write  [ -t 1 ] &&  before what prints)"
+        fix = (
+            subject.there(f"grep -nE 'echo|printf|cat ' {START_UP_FILES}")
+            + "   (and write  [ -t 1 ] &&  before what prints)"
+        )
         yield NOISE.found(f"{told.path} prints {first!r}", fix, "info")
     if told.seconds is None or told.seconds > SLOW_SHELL:
         took = "did not end" if told.seconds is None else f"took {told.seconds:.1f} s"
@@ -121,6 +117,6 @@ def settings(subject: Subject) -> Iterator[Problem]:
     for one in with_interfaces((), own, values, facts.interfaces):
         places = [f"{m.file}:{m.line}" for m in facts.settings.mentions if m.name == one.name]
         where = places[0] if places else one.file
-        fix = f"write there:  {one.fix}" if one.fix else f"take {one.name} out there"
+        fix = f"write  {one.fix}" if one.fix else f"leave {one.name} out"
         message = f"{one.name}={value_shown(one.name, one.value)} ({where}): {one.sees}"
-        yield INTERFACE.found(message, subject.there(fix))
+        yield INTERFACE.found(message, f"in {where} on {subject.name} {fix}")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from ipaddress import ip_network
 
+from ncclrun.diagnosis.checks.install import package
 from ncclrun.diagnosis.checks.kind import Kind
 from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.diagnosis.names import name_problems
@@ -94,7 +95,6 @@ NAMES = (
         cause="torch looks up every connection that it accepts, and no server answers for these addresses.",
         cure="Lines in /etc/hosts, or take the dead server out.",
         launch=True,
-        doctor=False,
     ),
     Kind(
         id="proxy",
@@ -129,11 +129,8 @@ def rdma(subject: Subject) -> Iterator[Problem]:
     """Devices that NCCL could use if something were mended."""
     facts = subject.facts
     if facts.verbs and facts.rdma:
-        fix = (
-            "docker run --device=/dev/infiniband --ulimit memlock=-1 …"
-            if subject.system.container
-            else subject.there("sudo apt-get install rdma-core libibverbs1   (or: sudo dnf install rdma-core)")
-        )
+        options = "--device=/dev/infiniband --ulimit memlock=-1"
+        fix = subject.grant(options, package(subject, "rdma-core libibverbs1", "rdma-core"))
         yield RDMA_CLOSED.found(facts.verbs, fix)
     ports = [(f"{device.name}:{port.port}", port.state) for device in facts.rdma for port in device.ports]
     down = [f"{name} is {state or 'of unknown state'}" for name, state in ports if state != "ACTIVE"]

@@ -10,6 +10,9 @@ from ncclrun.model.facts import Interface, NodeFacts
 from ncclrun.model.health import Examination, Installed, System
 from ncclrun.model.network import Names
 
+START_UP_FILES = "~/.bashrc ~/.bash_profile ~/.profile /etc/profile.d/*.sh"
+"""Where a login's variables are set, as a shell reads it."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -58,6 +61,10 @@ class Subject:
     def there(self, command: str) -> str:
         """The command with the host that it is for in front; of several lines all are for it."""
         return f"on {self.name}:\n{command}" if "\n" in command else f"on {self.name}:  {command}"
+
+    def grant(self, option: str, command: str) -> str:
+        """What gives the host more of something: a container an option at its start, a host the command."""
+        return f"start its container with  {option}" if self.system.container else self.there(command)
 
     def major(self) -> str:
         """Of the CUDA that its torch was built for; "" for none."""

@@ -106,13 +106,13 @@ def python(subject: Subject) -> Iterator[Problem]:
     if not found.version or (found.error and not found.torch):
         yield NO_PYTHON.found(
             f"the training Python {found.executable!r} is of no use: {found.error}",
-            "set launch.python (or the node's python) to one that is there; on that host:  command -v python3",
+            subject.there("command -v python3") + "   (and name the one that has torch: launch: {python: …})",
             "error",
         )
     elif not found.torch:
         yield NO_TORCH.found(
             f"torch is not installed in {found.executable} (Python {found.version})",
-            f"set launch.python to the Python that has torch, or install it:  {pip(subject)} install torch",
+            subject.there(f"{pip(subject)} install torch") + "   (or name the Python that has it: launch: {python: …})",
             "error",
         )
 
@@ -132,8 +132,7 @@ def build(subject: Subject) -> Iterator[Problem]:
     if needed and driver and numbers(driver) < numbers(needed):
         yield DRIVER_OLD.found(
             f"driver {driver}; torch {found.torch} with CUDA {found.cuda} needs {needed} or later",
-            f"update the driver, or take a torch for CUDA {newest_cuda(driver)} (pytorch.org, Previous versions):  "
-            f"{pip(subject)} install …",
+            f"update the driver, or install a torch for CUDA {newest_cuda(driver)} (pytorch.org, Previous versions)",
         )
 
 

@@ -200,7 +200,7 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ),
     (
         "name_loopback",
-        "warning",
+        "info",
         replace(sound(), names=Names("gpu1", LookUp("gpu1", ("127.0.1.1",), 0.01))),
         "resolves to 127.0.1.1",
     ),
@@ -241,7 +241,7 @@ class TestContainers:
     def test_with_little_lockable_memory_for_rdma(self) -> None:
         low = replace(hosts.SYSTEM, container="docker", limits={"memlock": Limit(65536, 65536)})
         (problem,) = found(facts(system=low, rdma=(ACTIVE,)))
-        assert (problem.code, problem.fix) == ("memlock", "docker run --ulimit memlock=-1 …")
+        assert (problem.code, problem.fix) == ("memlock", "start its container with  --ulimit memlock=-1")
         assert found(facts(system=low)) == []  # nobody pins memory without RDMA
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -95,9 +97,9 @@ FIRED: list[tuple[str, str, Group, str]] = [
         "64 kB, and RDMA wants unlimited",
     ),
     ("gdr_module", "warning", (facts(system=OLD_KERNEL, rdma=(ACTIVE,)),), "kernel 5.4.0-150-generic has no DMA-BUF"),
-    ("name_unknown", "warning", named(), "resolves to nothing"),
+    ("name_unknown", "info", named(), "resolves to nothing"),
     ("name_foreign", "warning", named("203.0.113.9"), "no address of this host"),
-    ("name_other_address", "warning", named("10.9.0.1"), "10.9.0.1 and not to 10.0.0.1"),
+    ("name_other_address", "info", named("10.9.0.1"), "10.9.0.1 and not to 10.0.0.1"),
     ("reverse_slow", "warning", named("10.0.0.1", reverse=(looked_up(3.0),)), "the name of 10.0.0.2 took 3.0 s"),
     (
         "nvlink_down",
@@ -230,6 +232,16 @@ def test_it_fires(code: str, level: str, group: Group, words: str) -> None:
     told = [problem for problem in all_problems(group)[-1] if problem.code == code]
     assert [problem.level for problem in told] == [level], all_problems(group)
     assert words in told[0].message
+
+
+@pytest.mark.parametrize(("code", "level", "group", "words"), FIRED, ids=[f"{one[0]}-{one[1]}" for one in FIRED])
+def test_what_mends_it_can_be_typed(code: str, level: str, group: Group, words: str) -> None:
+    for problem in all_problems(group)[-1]:
+        command = re.match(r"on \S+:  (.*?)(?:   \(.*\))?$", problem.fix)
+        if command is not None:
+            assert "…" not in command[1]
+            assert not re.search(r"\b(?:HOST|NODE|NETWORK|NAME|ADDRESS|ITS)\b", command[1])
+            subprocess.run(["bash", "-n", "-c", command[1]], check=True)
 
 
 @pytest.mark.parametrize("code", sorted(set(KINDS) - A_LAUNCH_ALONE))

@@ -32,7 +32,7 @@ class TestOneNode:
         (problem,) = node_problems(node("a"), facts("a", python=PythonFacts("/no/python", error="no such file")))
         assert (problem.code, problem.level) == ("no_python", "error")
         assert "'/no/python' is of no use: no such file" in problem.message
-        assert "launch.python" in problem.fix
+        assert problem.fix.startswith("on a:  command -v python3   (")
 
     def test_a_python_of_another_age_is_told_as_that_and_not_as_one_without_torch(self) -> None:
         old = facts("a", python=PythonFacts("/py", "3.6.9", error="Python 3.6.9 is too old"))
@@ -44,7 +44,7 @@ class TestOneNode:
         bare = facts("a", python=PythonFacts("/my env/python", "3.11.4"))
         (problem,) = node_problems(node("a"), bare)
         assert problem.code == "no_torch"
-        assert problem.fix.endswith("'/my env/python' -m pip install torch")
+        assert problem.fix.startswith("on a:  '/my env/python' -m pip install torch   (")
         assert node_problems(node("a"), bare, torch_needed=False) == ()
 
     def test_little_disk_is_a_warning(self) -> None:
