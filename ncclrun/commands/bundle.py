@@ -10,11 +10,12 @@ import re
 import socket
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ncclrun.commands.control import Control
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.outfile import OutFile
 from ncclrun.commands.ownversion import own_version
@@ -30,22 +31,25 @@ MOST_LOGS = 2000
 """Logs in one file; of more, those that are evidence come first."""
 
 
-def write(path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | None, *, mask: bool) -> Bundled:
-    """Writes it for its owner alone, packed (tar.gz). Raises UsageError."""
+def write(
+    path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | None, control: Control, *, mask: bool
+) -> Bundled:
+    """Writes it for its owner alone, packed (tar.gz). Raises UsageError, and Interrupted: then there is no file."""
     record = {} if run is None else run.read("run.json") or {}
     record.pop("token", None)  # with it, and a way to the nodes, a run could be given orders
-    files = list(_files(found, scans, record, {} if run is None else run.read("end.json") or {}, mask=mask))
+    end = {} if run is None else run.read("end.json") or {}
+    files = list(_files(found, scans, record, end, control, mask=mask))
+    shown: Callable[[str], str] = str
     if mask:
-        names = _names(scans, record, [text for _, text in files])
-        pseudonyms = Pseudonyms(*names, parts=True)
-        files = [(name, pseudonyms.text(text)) for name, text in files]
+        shown = Pseudonyms(*_names(scans, record, [text for _, text in files], control), parts=True).text
     packed = io.BytesIO()
     with (
         gzip.GzipFile(FOLDER, "wb", fileobj=packed) as zipped,  # its header has this name, not the path as typed
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
         for name, text in files:
-            data = text.encode("utf-8", "replace")
+            control.check()
+            data = shown(text).encode("utf-8", "replace")
             entry = tarfile.TarInfo(f"{FOLDER}/{name}")
             entry.size, entry.mtime = len(data), int(time.time())
             archive.addfile(entry, io.BytesIO(data))
@@ -54,7 +58,13 @@ def write(path: Path, found: Explained, scans: Sequence[LogScan], run: RunDir | 
 
 
 def _files(
-    found: Explained, scans: Sequence[LogScan], record: dict[str, Any], end: dict[str, Any], *, mask: bool
+    found: Explained,
+    scans: Sequence[LogScan],
+    record: dict[str, Any],
+    end: dict[str, Any],
+    control: Control,
+    *,
+    mask: bool,
 ) -> Iterator[tuple[str, str]]:
     """Name and text of each, without secrets."""
     about = {
@@ -76,6 +86,7 @@ def _files(
         yield "run.json", _json(record)
         yield "end.json", _json(end)
     for scan in logs:
+        control.check()
         yield names[scan.name], text_shown(scan.excerpt())
 
 
@@ -96,7 +107,9 @@ def _last_name(name: str, *, mask: bool) -> str:
     return "" if mask and _ORDINARY.fullmatch(last) is None else f"-{last}"
 
 
-def _names(scans: Sequence[LogScan], record: dict[str, Any], texts: Sequence[str]) -> tuple[list[str], list[str]]:
+def _names(
+    scans: Sequence[LogScan], record: dict[str, Any], texts: Sequence[str], control: Control
+) -> tuple[list[str], list[str]]:
     """Hosts and users that are known or named; addresses are known by their form."""
     nodes = [row["node"] for row in record.get("nodes") or ()]
     hosts = [socket.gethostname()] + [str(node[key]) for node in nodes for key in ("name", "host") if node.get(key)]
@@ -104,6 +117,7 @@ def _names(scans: Sequence[LogScan], record: dict[str, Any], texts: Sequence[str
     hits = (hits for scan in scans for hits in (*scan.hits.values(), *scan.facts.values()))
     hosts += sorted({scan.host for scan in scans} | {host for one in hits for host, _ in one.speakers})
     for text in texts:
+        control.check()
         more_hosts, more_users = named_in(text)
         hosts += sorted(more_hosts)
         users += sorted(more_users)

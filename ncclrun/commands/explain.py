@@ -22,7 +22,7 @@ from ncclrun.diagnosis.explain.scan import CUT, LogScan, Progress
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, UsageError
 from ncclrun.model.events import Event, Log, Warn
-from ncclrun.model.explainevents import Verdict
+from ncclrun.model.explainevents import Explained, Verdict
 from ncclrun.model.lines import LineAssembler
 from ncclrun.model.words import listed
 from ncclrun.transport.base import Transport
@@ -57,9 +57,8 @@ def explain(
 ) -> Iterator[Event]:
     """The diagnosis of a run (the last one by default), or of files, directories and ``-`` (the descriptor ``stdin``).
 
-    Ends with Ended.
-    ``bundle`` is where it is written with the logs, ``mask`` without addresses and names. Raises UsageError for what is
-    neither a file nor a run.
+    Ends with Ended. ``bundle`` is where it is written with the logs, ``mask`` without addresses and names. Raises
+    UsageError for what is neither a file nor a run.
     """
     kept = _kept(targets)
     run = kept or (None if _are_files(targets) else _run(targets))
@@ -69,20 +68,23 @@ def explain(
         else:
             logs = kept_logs(run, CUT) if kept else read_logs(run.run_id, transport, control, cut=CUT)
             scans = yield from _of_run(logs, control)
+        found = _judged(scans, run)
+        yield found
+        if bundle is not None:
+            yield write(bundle, found, scans, run, control, mask=mask)
     except Interrupted:
         yield Ended(run_id="", exit_code=EXIT_INTERRUPTED, reason="interrupted", seconds=0.0)
         return
-    if run is None:
-        found = judge(scans)
-    else:
-        end = run.end() or {}
-        known = {name: end[name] for name in ("reason", "cause", "rank", "hint") if name in end}
-        found = judge(scans, Recorded(run_id=run.run_id, cluster=_cluster(run), **known))
-    yield found
-    if bundle is not None:
-        yield write(bundle, found, scans, run, mask=mask)
     code = EXIT_UNKNOWN if found.verdict in ("consequence", "nothing") else 0
     yield Ended(run_id=found.run_id, exit_code=code, reason=SAID[found.verdict], seconds=0.0)
+
+
+def _judged(scans: Sequence[LogScan], run: RunDir | None) -> Explained:
+    if run is None:
+        return judge(scans)
+    end = run.end() or {}
+    known = {name: end[name] for name in ("reason", "cause", "rank", "hint") if name in end}
+    return judge(scans, Recorded(run_id=run.run_id, cluster=_cluster(run), **known))
 
 
 def _cluster(run: RunDir) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
@@ -56,7 +56,7 @@ class Pseudonyms:
         names |= {name: f"user{at}" for at, name in enumerate(dict.fromkeys(users), 1) if name not in ("", "root")}
         self._key: Callable[[str], str] = str.lower if parts else str
         self._names = {self._key(name): shown for name, shown in names.items()}
-        words = "|".join(sorted(map(re.escape, self._names), key=len, reverse=True))
+        words = _any_of(self._names)
         around = (
             r"(?<![A-Za-z0-9])({})(?:(?:\.[a-z][\w-]*){{2,}}|(?![A-Za-z0-9]))" if parts else r"(?<![\w-])({})(?![\w-])"
         )
@@ -120,3 +120,11 @@ def named_in(text: str) -> tuple[set[str], set[str]]:
             if name and name.lower() not in _WORDS:
                 (users if kind == "user" else hosts).add(name)
     return hosts, users
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """An expression for any of them, the longest that fits; by their first letters, for there may be a thousand."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names, key=len, reverse=True):
+        groups[name[:2]].append(re.escape(name[2:]))
+    return "|".join(f"{re.escape(start)}(?:{'|'.join(ends)})" for start, ends in groups.items())

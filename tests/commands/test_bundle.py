@@ -14,7 +14,8 @@ from ncclrun.commands import bundle
 from ncclrun.commands.bundle import FOLDER
 from ncclrun.commands.control import Control
 from ncclrun.commands.explain import explain
-from ncclrun.model.explainevents import Bundled
+from ncclrun.model.endevents import Ended
+from ncclrun.model.explainevents import Bundled, Explained
 from tests.commands.test_logs import ERR0, NoTransport, make_run, write
 
 LOG = b"HF_TOKEN=hunter2\ngpu7:1:1 [0] NCCL WARN Connect to 10.1.2.3<4000> failed : Connection timed out\n"
@@ -137,3 +138,13 @@ def test_a_secret_in_the_runs_record_is_known_by_its_name_and_its_option(
 def test_what_is_cut_off_of_a_log_does_not_bare_a_secret(tmp_path: Path) -> None:
     log = b"x" * 20_000 + b"\nHF_TOKEN=" + b"s3cret" * 20_000 + b"\nRuntimeError: CUDA out of memory\n"
     assert "s3cret" not in str(bundled(tmp_path / "b.tgz", "-", stdin=log))
+
+
+def test_a_ctrl_c_while_it_is_made_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(LOG)
+    control = Control()
+    events = explain([str(tmp_path / "log")], NoTransport(), control, bundle=tmp_path / "b.tgz")
+    assert isinstance(next(events), Explained)
+    control.press()
+    assert [event.exit_code for event in events if isinstance(event, Ended)] == [130]
+    assert [file.name for file in tmp_path.iterdir()] == ["log"]
