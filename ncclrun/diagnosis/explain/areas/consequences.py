@@ -24,9 +24,10 @@ SIGNATURES = (
             "Socket closed",
         ),
         pattern=r"Connection closed by remote peer(?: (?P<peer>[^\s<]+))?|gloo\S* Connection closed by peer \[|"
-        r"recv from (?P<address>\S+) failed ?: (?:Connection re(?:set|fused)|Broken pipe)|Call to (?:recv|send|write|"
-        r"read)\w* failed ?: (?:Connection reset|Broken pipe)|(?:Error: |errno 104\W+|pair\.cc:\d+\] (?:read|"
-        r"write)\w* \[[^\]]*\]:\d+: )(?:\[Errno \d+\] )?(?:Connection reset by peer|Broken pipe|Socket closed)",
+        r"recv from (?P<address>\S+) failed ?: (?:Connection re(?:set|fused)|Broken pipe)|"
+        r"Call to (?:recv|send|write|read)\w* failed ?: (?:Connection reset|Broken pipe)|"
+        r"(?:Error: |errno 104\W+|pair\.cc:\d+\] (?:read|write)\w* \[[^\]]*\]:\d+: )"
+        r"(?:\[Errno \d+\] )?(?:Connection reset by peer|Broken pipe|Socket closed)",
         sample="gpu1:9:40 [0] NCCL WARN socketProgress: Connection closed by remote peer gpu2.lab<32926>",
         cause="The other process ended first (its own error, a full memory, a signal): the network did what it should.",
         cure=(say("Look at the end of the log of {peer}: the first error there is the cause."),),
@@ -53,8 +54,8 @@ SIGNATURES = (
         title="The store of node 0 went away",
         weight=Weight.CONSEQUENCE,
         words=("failed on SocketImpl", "Failed to recv, got 0 bytes", "failed to recv, got 0 bytes"),
-        pattern=r"(?:recvValue|sendBytes|recvVector\w*|recvValueWithTimeout) failed on SocketImpl.*(?:Broken pipe|"
-        r"got 0 bytes|Connection reset)|[Ff]ailed to recv, got 0 bytes",
+        pattern=r"(?:recvValue|sendBytes|recvVector\w*|recvValueWithTimeout) failed on SocketImpl.*"
+        r"(?:Broken pipe|got 0 bytes|Connection reset)|[Ff]ailed to recv, got 0 bytes",
         sample="[W1130 12:00:00.1 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=3, addr=[::1]:41000, "
         "remote=[::1]:29500): Broken pipe",
         cause="The launcher of node 0, which holds the store, ended before this one.",
@@ -107,8 +108,8 @@ SIGNATURES = (
         title="NCCL: an internal check failed",
         weight=Weight.CONSEQUENCE,
         words=("ncclInternalError", "internal error"),
-        pattern=r"ncclInternalError|internal error - please report this issue|(?i:nccl)\S* (?:Error|error|failure|"
-        r"failed)\b.*internal error",
+        pattern=r"ncclInternalError|internal error - please report this issue|"
+        r"(?i:nccl)\S* (?:Error|error|failure|failed)\b.*internal error",
         sample="ncclInternalError: Internal check failed.",
         cause="In spite of its words often a setting: old versions say so when no interface is found. The line under "
         '"Last error" tells.',

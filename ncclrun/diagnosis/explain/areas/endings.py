@@ -144,8 +144,8 @@ SIGNATURES = (
         title="The launcher was told to stop",
         weight=Weight.CONSEQUENCE,
         words=("got signal: ", "death signal", "KeyboardInterrupt", "Caught signal 15", "task "),
-        pattern=r"SignalException: Process \d+ got signal: (?:2|15)\b|Received (?:2|15|Signals\.SIG(?:INT|"
-        r"TERM)) death signal|^(?:\[rank\d+\]: ?)?KeyboardInterrupt\s*$|"
+        pattern=r"SignalException: Process \d+ got signal: (?:2|15)\b|"
+        r"Received (?:2|15|Signals\.SIG(?:INT|TERM)) death signal|^(?:\[rank\d+\]: ?)?KeyboardInterrupt\s*$|"
         r"srun: error: \S+ tasks? [\d,-]+: (?:Terminated|Interrupt)",
         sample="torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15",
         cause="SIGTERM or Ctrl-C came from outside: a scheduler, a container that was stopped, a launcher whose "

@@ -47,8 +47,8 @@ SIGNATURES = (
         title="The ranks have different models",
         weight=Weight.CAUSE,
         words=("DDP expects same model across all ranks", "appears not to match"),
-        pattern=r"DDP expects same model across all ranks|params\[\d+\] in (?:this process|"
-        r"rank).* appears not to match",
+        pattern=r"DDP expects same model across all ranks|"
+        r"params\[\d+\] in (?:this process|rank).* appears not to match",
         sample="RuntimeError: DDP expects same model across all ranks, but Rank 0 has 160 params, while rank 1 "
         "has inconsistent 0 params.",
         cause="Another version of the code, of a library or of the configuration on some node, or a model that "

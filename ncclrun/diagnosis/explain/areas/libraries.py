@@ -117,9 +117,8 @@ SIGNATURES = (
         title="A program is not on the PATH of a session without a terminal",
         weight=Weight.CAUSE,
         words=("/usr/bin/env: ", "execve(): ", "not found", "exitcode 127", "exit status 127"),
-        pattern=r"/usr/bin/env: \S+: No such file|execve\(\): \S+: No such file|(?:torchrun|python3?|deepspeed|"
-        r"conda): (?:command )?not found|"
-        r"\(exitcode 127\)|exit status 127",
+        pattern=r"/usr/bin/env: \S+: No such file|execve\(\): \S+: No such file|"
+        r"(?:torchrun|python3?|deepspeed|conda): (?:command )?not found|\(exitcode 127\)|exit status 127",
         sample="bash: line 1: torchrun: command not found",
         cause="Over SSH without a terminal .bashrc is left at its first lines, before conda or the environment is "
         "set up.",
@@ -137,7 +136,8 @@ SIGNATURES = (
         title="A file or directory is not there on this host",
         weight=Weight.CAUSE,
         words=("No such file or directory", "can't open file"),
-        pattern=r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<path__>[^'\"]+)|"
+        pattern=r"FileNotFoundError: \[Errno 2\] No such file or directory: "
+        r"['\"](?!/tmp/pymp|/dev/shm)(?P<path__>[^'\"]+)|"
         r"bash: (?:line \d+: )?(?:cd: )?(?P<path>/[^\s:]+): No such file or directory|"
         r"can't open file '(?P<path_>[^']+)'",
         sample="gpu8: bash: /home/ada/env/bin/python: No such file or directory",
@@ -150,14 +150,15 @@ SIGNATURES = (
             ),
         ),
         check="each node is asked for its Python, and the script is hashed on every node, before anything starts",
+        likely=True,
     ),
     Signature(
         id="cuda-lib",
         title="A library of CUDA is not found",
         weight=Weight.CAUSE,
         words=("cannot open shared object file",),
-        pattern=r"(?:Error|error while loading shared libraries): (?P<name>lib(?:cu(?!da\.)\w+|"
-        r"nv(?!idia-ml)\w+)\.so[\w.]*): cannot open shared object file",
+        pattern=r"(?:Error|error while loading shared libraries): "
+        r"(?P<name>lib(?:cu(?!da\.)\w+|nv(?!idia-ml)\w+)\.so[\w.]*): cannot open shared object file",
         sample="ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
         cause="{name} is not on the loader's path on {host}: a package or extension was built for another CUDA "
         "than the one that is installed, or LD_LIBRARY_PATH was set in a .bashrc that no SSH session reads.",

@@ -19,8 +19,8 @@ SIGNATURES = (
             "failed to connect to any network address of",
         ),
         pattern=r"failed to connect to any network address of \((?P<address_>[^,]+), (?P<port_>\d+)\)|"
-        r"client socket has timed out after \d+ ?(?:ms|"
-        r"s) while trying to connect to \((?P<address>[^,]+), (?P<port>\d+)\)",
+        r"client socket has timed out after \d+ ?(?:ms|s) while trying to connect to "
+        r"\((?P<address>[^,]+), (?P<port>\d+)\)",
         sample="[E1130 12:00:00.1 socket.cpp:1028] [c10d] The client socket has timed out after 60000ms while trying "
         "to connect to (10.20.0.1, 29500).",
         cause="Nobody answers at {address}:{port}: node 0 was not started or did not take the server's part, the "

@@ -112,8 +112,8 @@ SIGNATURES = (
         title="Slurm does not give what was asked for",
         weight=Weight.CAUSE,
         words=("Unable to allocate resources", "Unable to create step for job", "Batch job submission failed"),
-        pattern=r"(?:Unable to allocate resources|Unable to create step for job \d+|"
-        r"Batch job submission failed): (?P<value>.+)",
+        pattern=r"(?:Unable to allocate resources|Unable to create step for job \d+|Batch job submission failed): "
+        r"(?P<value>.+)",
         sample="srun: error: Unable to create step for job 4711: Requested node configuration is not available",
         cause="{value}: no node has as many GPUs, CPUs or as much memory, or the step asks for more than the job has.",
         cure=(
