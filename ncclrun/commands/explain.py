@@ -16,7 +16,7 @@ from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import kept_logs, read_logs
 from ncclrun.commands.member import Member
-from ncclrun.commands.reading import BROKEN, Source, files_of
+from ncclrun.commands.reading import BROKEN, Source, files_of, is_folder, is_there
 from ncclrun.diagnosis.explain.judge import Recorded, judge
 from ncclrun.diagnosis.explain.scan import CUT, LogScan, Progress
 from ncclrun.model.endevents import Ended
@@ -93,12 +93,12 @@ def _cluster(run: RunDir) -> str:
 
 
 def _are_files(targets: Sequence[str]) -> bool:
-    return bool(targets) and all(target == "-" or "/" in target or Path(target).exists() for target in targets)
+    return bool(targets) and all(target == "-" or "/" in target or is_there(Path(target)) for target in targets)
 
 
 def _run(targets: Sequence[str]) -> RunDir:
     if len(targets) > 1:
-        missing = next(target for target in targets if target != "-" and not Path(target).exists())
+        missing = next(target for target in targets if target != "-" and not is_there(Path(target)))
         raise UsageError(
             f"there is no file {shlex.quote(missing)}", fix="several targets are to be files; a run is one"
         )
@@ -113,7 +113,7 @@ def _run(targets: Sequence[str]) -> RunDir:
 
 def _kept(targets: Sequence[str]) -> RunDir | None:
     """The run whose directory that is, as ncclrun keeps it: here, or brought from another machine."""
-    run = RunDir(Path(targets[0]).resolve()) if len(targets) == 1 and Path(targets[0]).is_dir() else None
+    run = RunDir(Path(targets[0]).resolve()) if len(targets) == 1 and is_folder(Path(targets[0])) else None
     return run if run and (run.path / "run.json").is_file() and (run.logs / "order").is_file() else None
 
 
@@ -164,10 +164,10 @@ def _of_files(targets: Sequence[str], control: Control, stdin: int) -> Generator
     scans: list[LogScan] = []
     for target in targets:
         path = Path(target)
-        if target != "-" and path.is_dir():
+        if target != "-" and is_folder(path):
             yield from _of_directory(path, control, scans, alone=len(targets) == 1)
             continue
-        if target != "-" and not path.exists():
+        if target != "-" and not is_there(path):
             fix = "ncclrun runs   lists this machine's runs"
             raise UsageError(f"there is no file {shlex.quote(target)}", fix=fix)
         yield from _of_file(None if target == "-" else path, control, scans, stdin, alone=len(targets) == 1)
@@ -181,8 +181,10 @@ def _of_directory(folder: Path, control: Control, scans: list[LogScan], *, alone
     for error in closed:
         yield Warn(text=f"{error.filename} can't be looked into: {error.strerror}")
     if not files:
-        fix = "name the directory that has the logs"
-        raise UsageError(f"there is no file in {shlex.quote(str(folder))}", fix=fix)
+        empty = UsageError(f"there is no file in {folder}", fix="name the directory that has the logs")
+        if alone:
+            raise empty
+        yield Warn(text=empty.message, fix=empty.fix)
     before = len(scans)
     no_text: list[Path] = []
     for file in files:

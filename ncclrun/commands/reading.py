@@ -131,6 +131,22 @@ def _opened(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
+def is_folder(path: Path) -> bool:
+    """False also where that can't be known: who opens it learns why."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def is_there(path: Path) -> bool:
+    """True also where that can't be known: who opens it learns why."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
 def files_of(folder: Path, control: Control) -> tuple[list[Path], list[OSError], bool]:
     """Its files and those of all directories in it, in order; which can't be looked into; whether there are more files.
 
@@ -142,7 +158,12 @@ def files_of(folder: Path, control: Control) -> tuple[list[Path], list[OSError],
         control.check()
         folders.sort()
         for name in sorted(names):
-            if not (file := Path(base, name)).is_file():
+            file = Path(base, name)
+            try:
+                if not file.is_file():
+                    continue
+            except OSError as error:
+                closed.append(error)
                 continue
             if len(files) == MOST_FILES:
                 return files, closed, True

@@ -371,3 +371,28 @@ def test_a_log_in_utf_16_is_read_alone_and_in_a_directory(tmp_path: Path) -> Non
     for target in (tmp_path / "log.txt", tmp_path):
         found = diagnosis(told(target)).found
         assert found is not None and found.id == "gpu-oom"
+
+
+def test_where_nothing_can_be_looked_at_it_is_told_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "none").mkdir()
+    for name in ("shut", "open"):
+        (tmp_path / "logs" / name).write_bytes(OOM)
+    stat = Path.stat
+
+    def closed(path: Path, **options: bool) -> os.stat_result:  # as of who may list a directory and not go into it
+        if path.name == "shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", closed)
+    events = told(tmp_path / "logs", tmp_path / "logs/shut", tmp_path / "none", tmp_path / ("x" * 300))
+    assert [event.text.replace(f"{tmp_path}/", "") for event in events if isinstance(event, Warn)] == [
+        "logs/shut can't be looked into: Permission denied",
+        "logs/shut can't be read and is left out: Permission denied",
+        "there is no file in none",
+        f"{'x' * 300} can't be read and is left out: File name too long",
+    ]
+    assert code(events) == 0
