@@ -12,6 +12,7 @@ from tests.diagnosis.checks import hosts
 from tests.diagnosis.checks.hosts import GIB, NCCL, PYTHON, found
 from tests.diagnosis.checks.hosts import with_facts as facts
 from tests.diagnosis.checks.hosts import with_frameworks as frameworks
+from tests.diagnosis.checks.hosts import with_kernel as kernel
 from tests.diagnosis.checks.hosts import with_system as system
 from tests.planning.makers import card
 
@@ -72,3 +73,16 @@ def test_the_developers_package_is_asked_for_where_it_is_needed_alone(family: st
     paddle = frameworks(packages=(Package("paddlepaddle-gpu", "2.6.1"),))
     (wanted,) = [p for p in found(replace(paddle, facts=replace(paddle.facts, system=made))) if "libnccl" in p.fix]
     assert package in wanted.fix
+
+
+def test_a_switch_s_fatal_fault_is_told_before_a_later_one_that_is_none() -> None:
+    words = ("10003, Fatal, Link 05 x", "22013, Non-fatal, Link 05 y")
+    lines = [f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): {text}" for text in words]
+    (problem,) = found(kernel(*lines))
+    assert (problem.code, problem.level, "10003" in problem.message) == ("sxid", "warning", True)
+
+
+def test_what_the_kernel_wrote_down_long_ago_is_a_remark() -> None:
+    line = "nfs: server storage1 not responding, still trying"
+    levels = [[problem.level for problem in found(kernel(line, age=days * 86400.0))] for days in (1, 30)]
+    assert levels == [["warning"], ["info"]]

@@ -106,3 +106,8 @@ def test_who_was_launched_by_ncclrun_is_not_told_to_launch_unless_that_is_all() 
     assert mended((look, launch), {}).splitlines()[1] == "ncclrun launch CLUSTER SCRIPT   (takes a free port)"
     assert mended((look, launch), {"cluster": "lab.yaml"}) == "on that host:  ss -ltn   (who listens)"
     assert mended((launch,), {"cluster": "lab.yaml"}) == "ncclrun launch lab.yaml SCRIPT   (takes a free port)"
+
+
+def test_what_names_the_cluster_is_words_of_a_command_line_already() -> None:
+    for source in ("'my lab.yaml'", "--hosts gpu1,gpu2"):
+        assert mended((here("ncclrun ping {cluster}"),), {"cluster": source}) == f"ncclrun ping {source}"
