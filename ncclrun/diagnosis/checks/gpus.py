@@ -188,8 +188,8 @@ def _memory(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
         message = f"GPU {gpu.index} can't repair its memory any more"
         yield GPU_REMAP.found(message, f"leave it out (`gpus` of node {subject.name}) and replace it", "error")
     elif gpu.remap_pending or gpu.recovery or gpu.refusal:
-        said = gpu.recovery or gpu.refusal
-        wants = f" (the driver wants: {said})" if said else ""
+        says = f" (the driver says: {gpu.refusal})" if gpu.refusal else ""
+        wants = f" (the driver wants: {gpu.recovery})" if gpu.recovery else says
         yield GPU_REMAP.found(f"GPU {gpu.index} waits for a reset{wants}", reset)
     if gpu.uncorrected:
         yield GPU_ECC.found(f"GPU {gpu.index}: {gpu.uncorrected} uncorrectable errors since the driver started", reset)

@@ -110,7 +110,7 @@ FIRED: list[tuple[str, str, Group, str]] = [
     ("driver_fails", "warning", (facts(gpu_trouble=MISMATCH),), "version mismatch"),
     ("driver_fails", "warning", (facts(gpu_trouble="nvidia-smi did not answer within 15 s"),), "did not answer"),
     ("gpu_lost", "error", (gpu(refusal="GPU is lost"),), "GPU 0: the driver says 'GPU is lost'"),
-    ("gpu_remap", "warning", (gpu(refusal="GPU requires reset"),), "the driver wants: GPU requires reset"),
+    ("gpu_remap", "warning", (gpu(refusal="GPU requires reset"),), "the driver says: GPU requires reset"),
     (
         "sxid",
         "warning",
