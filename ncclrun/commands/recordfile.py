@@ -54,7 +54,8 @@ def load(path: Path) -> Records:
     try:
         if path.stat().st_size > LARGEST:
             raise UsageError(f"--from {path}: too large for facts ({path.stat().st_size >> 20} MiB)")
-        return _RECORDS.validate_json(path.read_bytes())
+        text = path.read_bytes()
+        return _RECORDS.validate_json(text)
     except OSError as error:
         fix = "ncclrun doctor CLUSTER --save FILE   (makes one)"
         raise UsageError(f"--from {path}: {error.strerror}", fix=fix) from error
@@ -66,7 +67,16 @@ def load(path: Path) -> Records:
         if first["loc"] == ("format",) and str(first["input"]).startswith("ncclrun facts"):
             message = f"--from {path}: of another version of ncclrun ({first['input']})"
             fix = "judge it with the ncclrun that wrote it: `program` in the file names it"
+        elif first["loc"][:1] == ("nodes",) and len(first["loc"]) > 2:
+            message = f"--from {path}: node {_name(text, first['loc'][1])}: {where} can't be read ({first['msg']})"
+            fix = "correct it there, or make the file anew:  ncclrun doctor CLUSTER --save FILE"
         raise UsageError(message, fix=fix) from error
+
+
+def _name(text: bytes, place: int | str) -> str:
+    """Of the node at that place of a file that is JSON, and no facts; its place where it has none."""
+    node = json.loads(text)["nodes"][place]
+    return str(node.get("name", place)) if isinstance(node, dict) else str(place)
 
 
 def _each_text(data: Any, change: Callable[[str], str]) -> Any:

@@ -17,9 +17,10 @@ from ncclrun.console.markup import block_of, table_of, text_of
 from ncclrun.console.matrix import SYMBOLS
 from ncclrun.console.metrics import Metric, metrics
 from ncclrun.console.pairs import BROKEN, STATES, TROUBLED, Pair, Seen, worst_first
+from ncclrun.console.report import lasted
 from ncclrun.console.resolved import conclusion_lines, probed_words
 from ncclrun.console.sanitize import one_line
-from ncclrun.console.words import count, duration, moment, speed
+from ncclrun.console.words import count, moment, speed
 from ncclrun.model.doctorevents import DoctorFinding, Examined
 from ncclrun.model.endevents import Ended
 from ncclrun.model.events import Connected, Event, Failure, Refused, Unreachable, Warn
@@ -74,7 +75,7 @@ def _verdict(events: Iterable[Event]) -> str:
     for event in events:
         if isinstance(event, Ended):
             kind = "good" if event.exit_code == 0 else "bad"
-            return f'<p class="verdict {kind}">{text_of(event.reason)} <span>after {duration(event.seconds)}</span></p>'
+            return f'<p class="verdict {kind}">{text_of(event.reason)} <span>{lasted(event)}</span></p>'
     return ""
 
 

@@ -28,6 +28,13 @@ def report(event: Ended, *, width: int | None) -> str:
     return text + render(_verdict(event), colors=colors, width=width)
 
 
+def lasted(event: Ended) -> str:
+    """How long it took, to stand behind the reason: a run ends after that, a look at hosts takes so long."""
+    if not event.seconds:
+        return ""
+    return f" after {duration(event.seconds)}" if event.run_id else f" ({duration(event.seconds)})"
+
+
 def retry_report(event: Retrying, *, width: int | None) -> str:
     """The end of an attempt, as of a run, and what the next one does about it."""
     number = f"attempt {event.attempt} of {event.most}"
@@ -97,8 +104,7 @@ def _verdict(event: Ended) -> list[Note]:
         notes.append(Note("more", f"to follow it:  ncclrun attach {event.run_id}"))
         notes.append(Note("more", f"to end it:     ncclrun stop {event.run_id}"))
     level: Level = "good" if event.exit_code == 0 else "info"
-    after = f" after {duration(event.seconds)}" if event.seconds else ""
     if event.nodes and event.cause is None and event.exit_code:
         notes.append(Note("info", f"its output:  ncclrun logs {event.run_id}"))
         notes.append(Note("more", f"all logs: {event.directory}"))
-    return [*notes, Note(level, f"{event.reason}{after}, exit code {event.exit_code}")]
+    return [*notes, Note(level, f"{event.reason}{lasted(event)}, exit code {event.exit_code}")]

@@ -80,12 +80,13 @@ def _slow_reverse(node_name: str, reverse: Sequence[LookUp], peers: Mapping[str,
     worst = max(slow, key=lambda look_up: look_up.seconds)
     peer = peers.get(worst.question, "")
     more = f" ({len(slow)} of {len(reverse)} addresses are like that)" if len(slow) > 1 else ""
-    lines = list(peers.items()) or [(look_up.question, f"node-at-{look_up.question}") for look_up in slow]
+    look = f"on {node_name}:  grep nameserver /etc/resolv.conf"
+    mend = _add_to_hosts(node_name, list(peers.items())) if peers else look  # nobody's name is made up
     return _warning(
         "reverse_slow",
         f"looking up the name of {worst.question}{f' ({peer})' if peer else ''} {_took(worst)}{more}: torch looks up "
         "each connection that it accepts, so the start of every process group waits that long a connection",
-        f"{_add_to_hosts(node_name, lines)}   (or see which server in /etc/resolv.conf is dead)",
+        f"{mend}   (or see which server in /etc/resolv.conf is dead)",
     )
 
 

@@ -167,7 +167,7 @@ class TestResolve:
         assert err.splitlines() == [
             "ncclrun: network: 2 pairs of 2 nodes probed (all pairs) by 2 attempts in 0.10 s",
             "warning: beware",
-            "ncclrun: the network is proven after 1 s, exit code 0",
+            "ncclrun: the network is proven (1 s), exit code 0",
         ]
 
     def test_tells_a_warning_of_many_nodes_once(self) -> None:
@@ -198,7 +198,7 @@ class TestResolve:
         assert places == sorted(places)
         assert shown.splitlines()[-2:] == [
             "  fix: cable",
-            "ncclrun: the network is proven after 1 s, exit code 0",
+            "ncclrun: the network is proven (1 s), exit code 0",
         ]
         assert [shown.count(words) for words in ("no network", "fix: cable", "gpu0  ->  gpu1")] == [1, 1, 1]
 

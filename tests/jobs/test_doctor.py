@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,11 @@ def test_the_evidence_names_the_place_and_no_secret(told: Done) -> None:
     (setting,) = [event for event in told.of("finding") if event["id"] == "no_such_interface"]
     assert "/root/.bashrc:2" in setting["evidence"]
     assert "hunter2" not in told.out
+
+
+def test_the_command_that_opens_a_firewall_is_for_the_chain_that_refuses(told: Done) -> None:
+    (rule,) = [event for event in told.of("finding") if event["id"] == "firewall"]
+    assert re.fullmatch(r"on node1:  sudo nft insert rule inet lab rules ip saddr \S+/\d+ accept", rule["fix"])
 
 
 def test_the_saved_facts_tell_the_same_without_a_host(bench: Bench, told: Done) -> None:

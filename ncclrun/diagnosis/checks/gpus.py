@@ -186,7 +186,9 @@ def _memory(subject: Subject, gpu: GpuHealth) -> Iterator[Problem]:
         yield GPU_LOST.found(f"GPU {gpu.index}: the driver says {gpu.refusal!r}", fix, "error")
     elif gpu.remap_failed:
         message = f"GPU {gpu.index} can't repair its memory any more"
-        yield GPU_REMAP.found(message, f"leave it out (`gpus` of node {subject.name}) and replace it", "error")
+        others = [one.index for one in subject.facts.gpus if one.index != gpu.index]
+        leave = f"give node {subject.name}  gpus: {others}" if others else f"take node {subject.name} out"
+        yield GPU_REMAP.found(message, f"in the cluster file {leave}   (until its board is replaced)", "error")
     elif gpu.remap_pending or gpu.recovery or gpu.refusal:
         says = f" (the driver says: {gpu.refusal})" if gpu.refusal else ""
         wants = f" (the driver wants: {gpu.recovery})" if gpu.recovery else says
