@@ -41,7 +41,10 @@ def write(
     files = list(_files(found, scans, record, end, control, mask=mask))
     shown: Callable[[str], str] = str
     if mask:
-        shown = Pseudonyms(*_names(scans, record, [text for _, text in files], control), parts=True).text
+        shown = Pseudonyms(
+            *_names(scans, record, [text for name, text in files if name.startswith(("logs/", "run.json"))], control),
+            parts=True,
+        ).text
     packed = io.BytesIO()
     with (
         gzip.GzipFile(FOLDER, "wb", fileobj=packed) as zipped,  # its header has this name, not the path as typed

@@ -14,10 +14,12 @@ _MAC = re.compile(r"(?<![\w:-])[0-9a-f]{2}(?P<by>[:-])[0-9a-f]{2}(?:(?P=by)[0-9a
 _HOST = r"(?P<host>[A-Za-z][\w.-]*\w)"
 _TOLD = (
     re.compile(rf"(?<![\w.-]){_HOST}:\d+:\d+ (?:\[\d+\]|NCCL )"),  # NCCL
-    re.compile(r"(?P<user>[A-Za-z_][\w.-]*)@" + _HOST),
+    re.compile(rf"(?:(?P<user>[A-Za-z_][\w.-]*)|\*)@{_HOST}"),
     re.compile(
-        rf"\b(?:MASTER_ADDR|(?:rdzv|master)[-_](?:endpoint|addr)|host ?name|host)\W{{1,9}}{_HOST}", re.IGNORECASE
+        rf"\bhost(?: ?name)?(?:[\"']? *[=:] *[\"']?{_HOST}| {_HOST.replace('host', 'called')}(?::\d| port |: ))",
+        re.IGNORECASE,
     ),
+    re.compile(rf"\b(?:MASTER_ADDR|(?:rdzv|master)[-_](?:endpoint|addr)|rdzv_host)\W{{1,9}}{_HOST}", re.IGNORECASE),
     re.compile(rf"\btcp://{_HOST}|\[{_HOST.replace('host', 'in_brackets')}\]:\d"),
     re.compile(r"\b(?P<host>ip-\d+-\d+-\d+-\d+[\w.-]*\w)"),  # a cloud's name for an address
     re.compile(r"/(?:home|Users)/(?P<user>[\w.-]+)"),

@@ -98,6 +98,7 @@ def test_no_name_and_no_address_is_left_wherever_it_stands(tmp_path: Path, monke
 gpu7.lab.example.org:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.1.2.3<0>
 MASTER_ADDR=zeus.lab.example.org; rdzv-endpoint=athena:29500; tcp://ares:1; hermes-ib
   host      : hera.lab.example.org
+ssh: connect to host hades port 22; ssh: Could not resolve hostname hestia: Name; to host helios:29500; u:x@hekate/x
 The client socket has failed to connect to [hermes.lab]:29500
 '/scratch/anna-runs/x.py', /home/berta/train.py, carla@zeus, user: dora
 ip-10-1-2-4.ec2.internal 2001:db8:77::5 [::ffff:10.1.2.5]:1 aa:bb:cc:dd:ee:ff aa-bb-cc-dd-ee-ff x_10.1.2.6_y
@@ -109,12 +110,30 @@ RuntimeError: CUDA out of memory
     files = bundled(tmp_path / "b.tgz", str(file), mask=True)
     everything = json.dumps(files).lower()
     for name in (
-        *("gpu7", "zeus", "athena", "ares", "hera", "hermes", "example", "anna", "berta", "carla", "dora", "ec2"),
+        *(
+            "gpu7",
+            "zeus",
+            "athena",
+            "ares",
+            "hera",
+            "hades",
+            "hestia",
+            "helios",
+            "hekate",
+            "hermes",
+            "example",
+            "anna",
+            "berta",
+            "carla",
+            "dora",
+            "ec2",
+        ),
         *("10.1.2", "10-1-2", "2001:db8:77", "bb:cc", "bb-cc", str(tmp_path).lower()),
     ):
         assert name not in everything, name
     assert json.loads(files["diagnosis.json"])["found"]["evidence"][0]["file"] == "logs/0000"
     assert "train.py" in files["logs/0000"]
+    assert "nvidia-smi" in files["diagnosis.json"], "the step that mends it is not a host"
 
 
 def test_nothing_that_names_the_file_or_whose_it_is_stands_around_it(tmp_path: Path) -> None:
