@@ -13,7 +13,8 @@ from ncclrun.cli.runs import cluster_of, run_of
 
 TARGETS = typer.Argument(
     metavar="[RUN|FILE…|-]",
-    help="A run's id (the last run by default), log files or directories of any launcher, or - for standard input.",
+    help="A run's id (the last run by default), log files or directories of any launcher, - for standard input, or the "
+    "id of a fault for its page.",
     show_default=False,
 )
 

@@ -19,10 +19,11 @@ from ncclrun.commands.member import Member
 from ncclrun.commands.reading import BROKEN, Source, files_of, is_folder, is_there
 from ncclrun.diagnosis.explain.judge import Recorded, judge
 from ncclrun.diagnosis.explain.scan import CUT, LogScan, Progress
+from ncclrun.diagnosis.pages import IDS, page
 from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, UsageError
 from ncclrun.model.events import Event, Log, Warn
-from ncclrun.model.explainevents import Explained, Verdict
+from ncclrun.model.explainevents import Explained, FindingPage, Verdict
 from ncclrun.model.lines import LineAssembler
 from ncclrun.model.words import listed
 from ncclrun.transport.base import Transport
@@ -57,9 +58,13 @@ def explain(
 ) -> Iterator[Event]:
     """The diagnosis of a run (the last one by default), or of files, directories and ``-`` (the descriptor ``stdin``).
 
-    Ends with Ended. ``bundle`` is where it is written with the logs, ``mask`` without addresses and names. Raises
-    UsageError for what is neither a file nor a run.
+    An id of a fault gives its page. Ends with Ended. ``bundle`` is where it is written with the logs, ``mask`` without
+    addresses and names. Raises UsageError for what is none of these.
     """
+    if _is_page(targets):
+        yield FindingPage(id=targets[0], text=page(targets[0]))
+        yield Ended(run_id="", exit_code=0, reason=f"the page of {targets[0]}", seconds=0.0)
+        return
     kept = _kept(targets)
     run = kept or (None if _are_files(targets) else _run(targets))
     try:
@@ -96,6 +101,17 @@ def _are_files(targets: Sequence[str]) -> bool:
     return bool(targets) and all(target == "-" or "/" in target or is_there(Path(target)) for target in targets)
 
 
+def _is_page(targets: Sequence[str]) -> bool:
+    """Whether it is a fault's id that is named, and neither a file nor a run."""
+    if len(targets) != 1 or targets[0] not in IDS or _are_files(targets):
+        return False
+    try:
+        find_run(targets[0])
+    except UsageError:
+        return True
+    return False
+
+
 def _run(targets: Sequence[str]) -> RunDir:
     if len(targets) > 1:
         missing = next(target for target in targets if target != "-" and not is_there(Path(target)))
@@ -107,7 +123,7 @@ def _run(targets: Sequence[str]) -> RunDir:
     except UsageError as error:
         if not targets:
             raise
-        message = f"there is neither a file nor a run {shlex.quote(targets[0])}"
+        message = f"there is neither a file nor a run nor a fault {shlex.quote(targets[0])}"
         raise UsageError(message, fix=error.fix) from error
 
 

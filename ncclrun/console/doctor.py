@@ -116,7 +116,10 @@ def finding_notes(found: Sequence[DoctorFinding]) -> list[Note]:
             notes.append(Note("more", f"why: {kind.cause}"))
     numbers = Counter(level for level, _ in {(one.level, one.id) for one in found})
     told = [count(numbers[level], noun) for level, noun in NOUNS if numbers[level]]
-    return [*notes, *([Note("info", ", ".join(told))] if told else [])]
+    if not told:
+        return notes
+    more = f"{', '.join(told)}; symptom, cause and cure of one:  ncclrun explain {found[0].id}"
+    return [*notes, Note("info", more)]
 
 
 def _likewise(first: Finding, others: list[Finding]) -> list[Note]:

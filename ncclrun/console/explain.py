@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from ncclrun.console.notes import Level, Note, render
 from ncclrun.console.sanitize import one_line
 from ncclrun.console.words import count, size
-from ncclrun.model.explainevents import Bundled, Explained, FoundFault
+from ncclrun.model.explainevents import Bundled, Explained, FindingPage, FoundFault
 from ncclrun.model.words import listed
 
 _HEADS: dict[str, tuple[Level, str]] = {
@@ -13,7 +15,7 @@ _HEADS: dict[str, tuple[Level, str]] = {
     "component": ("error", "failed: "),
     "consequence": ("warning", "a consequence: "),
 }
-PAGES = "docs/findings/"
+_LINK = re.compile(r"\[([^\]]+)\]\(([a-z0-9_-]+)\.md\)")
 
 
 def explanation(event: Explained, *, width: int | None) -> str:
@@ -30,6 +32,11 @@ def explanation(event: Explained, *, width: int | None) -> str:
         notes += [Note("more", line) for line in event.more]
     notes.append(Note("info", f"looked at {_looked(event)}"))
     return render(notes, colors=width is not None, width=width)
+
+
+def page_text(event: FindingPage) -> str:
+    """The page, with the ids of others in place of links."""
+    return _LINK.sub(r"\1 (ncclrun explain \2)", event.text)
 
 
 def bundle_note(event: Bundled) -> Note:
@@ -58,7 +65,7 @@ def _main(event: Explained, fault: FoundFault) -> list[Note]:
     notes.append(Note("more", f"how sure: {event.confidence}"))
     if fault.check:
         notes.append(Note("more", f"before a start: {fault.check}"))
-    notes.append(Note("more", f"more about it: {PAGES}{fault.id}.md"))
+    notes.append(Note("more", f"more about it: ncclrun explain {fault.id}"))
     return notes
 
 

@@ -6,7 +6,7 @@ import time
 
 from ncclrun.console.doctor import DoctorBoard
 from ncclrun.console.dryrun import plan_text
-from ncclrun.console.explain import bundle_note, explanation
+from ncclrun.console.explain import bundle_note, explanation, page_text
 from ncclrun.console.labels import Labels
 from ncclrun.console.network import NetworkBoard
 from ncclrun.console.notes import render
@@ -18,7 +18,7 @@ from ncclrun.console.settingsboard import SettingsBoard
 from ncclrun.console.status import RunsBoard
 from ncclrun.model.endevents import Ended, Retrying
 from ncclrun.model.events import Event, Log, Planned, RunCreated
-from ncclrun.model.explainevents import Bundled, Explained
+from ncclrun.model.explainevents import Bundled, Explained, FindingPage
 from ncclrun.model.netevents import Pinged
 
 
@@ -59,6 +59,8 @@ class PlainView:
             self._stdout.write(plan_text(event))
         elif isinstance(event, Explained):
             self._stdout.write(explanation(event, width=None))
+        elif isinstance(event, FindingPage):
+            self._stdout.write(page_text(event))
         elif isinstance(event, Bundled):
             self._stderr.write(render([bundle_note(event)], colors=False))
         elif isinstance(event, Pinged):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ncclrun.console.doctor import DoctorBoard
 from ncclrun.console.dryrun import plan_text
-from ncclrun.console.explain import bundle_note, explanation
+from ncclrun.console.explain import bundle_note, explanation, page_text
 from ncclrun.console.labels import Labels
 from ncclrun.console.network import NetworkBoard
 from ncclrun.console.notes import render
@@ -23,7 +23,7 @@ from ncclrun.console.status import RunsBoard
 from ncclrun.console.words import count
 from ncclrun.model.endevents import Ended, Retrying
 from ncclrun.model.events import Event, Log, NodeState, Planned, RunCreated
-from ncclrun.model.explainevents import Bundled, Explained
+from ncclrun.model.explainevents import Bundled, Explained, FindingPage
 from ncclrun.model.netevents import Pinged
 
 BARS = 8
@@ -151,6 +151,8 @@ class TerminalView:
             text += plan_text(event)
         elif isinstance(event, Explained):
             text += explanation(event, width=self._screen.columns)
+        elif isinstance(event, FindingPage):
+            text += page_text(event)
         elif isinstance(event, Bundled):
             text += render([bundle_note(event)], colors=True, width=self._screen.columns)
         elif isinstance(event, Pinged):

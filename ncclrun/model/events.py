@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from ncclrun.model.doctorevents import DoctorFinding, Examined, FactsSaved
 from ncclrun.model.endevents import Ended, Retrying
-from ncclrun.model.explainevents import Bundled, Explained
+from ncclrun.model.explainevents import Bundled, Explained, FindingPage
 from ncclrun.model.netevents import (
     Judged,
     Linked,
@@ -283,4 +283,5 @@ Event = (
     | FactsSaved
     | Explained
     | Bundled
+    | FindingPage
 )

@@ -71,6 +71,15 @@ class Explained:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FindingPage:
+    """What is known of a fault that was asked for by its id; ``text`` is Markdown."""
+
+    event: ClassVar[str] = "page"
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bundled:
     """What `explain --bundle` wrote: one packed file (tar.gz) of ``size`` bytes, secrets as stars.
 

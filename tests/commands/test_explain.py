@@ -24,7 +24,7 @@ from ncclrun.commands.member import Member
 from ncclrun.model.endevents import Cause, Ended
 from ncclrun.model.errors import UsageError
 from ncclrun.model.events import Event, Warn
-from ncclrun.model.explainevents import Explained
+from ncclrun.model.explainevents import Explained, FindingPage
 from tests.commands.test_logs import ERR0, NODES, OUT0, OUT2, NoTransport, make_run, write
 
 OOM = b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory\n"
@@ -141,7 +141,7 @@ class TestARun:
         assert (found.found.hosts, found.files, found.recorded) == (("a",), 3, "failed: rank 0 on a: exit code 1")
 
     def test_that_nobody_knows_is_refused(self, run: RunDir) -> None:
-        with pytest.raises(UsageError, match="neither a file nor a run nonsense"):
+        with pytest.raises(UsageError, match="neither a file nor a run nor a fault nonsense"):
             told("nonsense")
 
 
@@ -396,3 +396,16 @@ def test_where_nothing_can_be_looked_at_it_is_told_and_the_others_are_read(
         f"{'x' * 300} can't be read and is left out: File name too long",
     ]
     assert code(events) == 0
+
+
+class TestAPage:
+    def test_is_told_by_the_id_of_a_fault(self, run: RunDir) -> None:
+        shown, ended = told("watchdog")
+        assert isinstance(shown, FindingPage)
+        assert shown.text.startswith("# A collective did not end in time\n")
+        assert isinstance(ended, Ended)
+        assert ended.exit_code == 0
+
+    def test_is_not_told_where_a_run_is_called_so(self, run: RunDir) -> None:
+        make_run("watchdog")
+        assert diagnosis(told("watchdog")).run_id == "watchdog"

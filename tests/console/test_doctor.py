@@ -85,7 +85,7 @@ def test_the_same_on_many_nodes_is_told_once() -> None:
     assert "gpu1: its login sets RANK" in notes
     assert "fix: on gpu1:  vi ~/.bashrc" in notes
     assert "likewise on gpu2, gpu3" in notes
-    assert notes.endswith("ncclrun: 1 warning\n")
+    assert notes.endswith("ncclrun: 1 warning; symptom, cause and cure of one:  ncclrun explain stale\n")
 
 
 def test_errors_stand_last_where_a_reader_looks() -> None:

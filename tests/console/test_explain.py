@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ncclrun.console.explain import explanation
+from ncclrun.console.explain import explanation, page_text
 from ncclrun.console.report import report
 from ncclrun.model.endevents import Cause, Ended
-from ncclrun.model.explainevents import Evidence, Explained, FoundFault
+from ncclrun.model.explainevents import Evidence, Explained, FindingPage, FoundFault
 
 LINE = Evidence(file="rank3.err", line=12, host="gpu2", rank=3, text="boom \x1b]0;x\x07")
 FAULT = FoundFault(
@@ -48,7 +48,7 @@ def test_the_cause_its_evidence_and_the_step_come_first_and_the_rest_is_folded()
         "       and 4 lines like it",
         "       how sure: sure",
         "       before a start: it is looked at",
-        "       more about it: docs/findings/gpu-oom.md",
+        "       more about it: ncclrun explain gpu-oom",
         "       what followed from it, or shows beside it:",
         "       - A peer went away (closed-remote): 14 lines (ranks 0-6), the first is rank3.err:12",
         "ncclrun: looked at 16 logs, 4000 lines, of gpu1, gpu2, ranks 0-7",
@@ -100,3 +100,8 @@ def test_a_run_whose_logs_say_nothing_has_its_record() -> None:
         "       how sure: sure",
         "ncclrun: looked at 16 logs, 4000 lines, of gpu1, gpu2, ranks 0-7",
     ]
+
+
+def test_a_page_names_the_commands_that_show_the_pages_which_it_links() -> None:
+    page = FindingPage(id="memlock", text="# Title\n\nIn logs: [Locked](ib-memlock.md).\n")
+    assert page_text(page) == "# Title\n\nIn logs: Locked (ncclrun explain ib-memlock).\n"
