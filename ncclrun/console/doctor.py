@@ -103,17 +103,16 @@ def as_finding(one: DoctorFinding) -> Finding:
 
 
 def finding_notes(found: Sequence[DoctorFinding]) -> list[Note]:
-    """Each kind with its title and cause, below it who has it, and what mends it there."""
+    """Each kind with its title, who has it, why, and what mends it there; then who else has it."""
     notes: list[Note] = []
     for kind, folded in grouped(found):
         (first, others), *rest = folded
-        head = f"{kind.title} [{kind.id}]\n{first.told}"
+        why = f"\nwhy: {kind.cause}" if kind.cause and kind.level != "info" else ""
+        head = f"{kind.title} [{kind.id}]\n{first.told}{why}"
         notes += [*problem(kind.level, head, first.fix), *_likewise(first, others)]
         for one, alike in rest:
             notes.append(Note("more", one.told))
             notes += [*([Note("fix", one.fix)] if one.fix else []), *_likewise(one, alike)]
-        if kind.cause and kind.level != "info":
-            notes.append(Note("more", f"why: {kind.cause}"))
     numbers = Counter(level for level, _ in {(one.level, one.id) for one in found})
     told = [count(numbers[level], noun) for level, noun in NOUNS if numbers[level]]
     if not told:

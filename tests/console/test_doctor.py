@@ -88,6 +88,15 @@ def test_the_same_on_many_nodes_is_told_once() -> None:
     assert notes.endswith("ncclrun: 1 warning; symptom, cause and cure of one:  ncclrun explain stale\n")
 
 
+def test_the_cause_stands_before_the_step_and_folds_with_the_sentence() -> None:
+    board = DoctorBoard()
+    board.said(finding(0, cause="A start-up file exports it, " + "time and again " * 6), 60)
+    lines = render(board.said(END, 60)[1], colors=False, width=60).splitlines()
+    why, fix = (next(n for n, line in enumerate(lines) if word in line) for word in ("why: ", "fix: "))
+    assert why < fix
+    assert max(map(len, lines)) <= 60
+
+
 def test_errors_stand_last_where_a_reader_looks() -> None:
     error = finding(1, id="fabric_manager", level="error", title="the fabric is not up", evidence="In Progress")
     _, notes = shown(error, finding(0))

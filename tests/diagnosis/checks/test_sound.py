@@ -7,13 +7,28 @@ from dataclasses import replace
 import pytest
 
 from ncclrun.diagnosis.checks.subject import Subject
-from ncclrun.model.health import Distribution, Package, Sizes
+from ncclrun.model.facts import PythonFacts
+from ncclrun.model.health import (
+    Acs,
+    Distribution,
+    Examination,
+    Firewall,
+    Frameworks,
+    Installed,
+    KernelLog,
+    Limit,
+    LoginShell,
+    Package,
+    Sizes,
+)
+from ncclrun.model.network import LookUp, Names
 from tests.diagnosis.checks import hosts
 from tests.diagnosis.checks.hosts import GIB, NCCL, PYTHON, found
 from tests.diagnosis.checks.hosts import with_facts as facts
 from tests.diagnosis.checks.hosts import with_frameworks as frameworks
 from tests.diagnosis.checks.hosts import with_kernel as kernel
 from tests.diagnosis.checks.hosts import with_system as system
+from tests.diagnosis.checks.test_firewall import FAIL2BAN
 from tests.planning.makers import card
 
 NEAR = card("eth0", "10.0.0.1/24")
@@ -37,6 +52,37 @@ FULL = Sizes(GIB, 5 << 20)
 )
 def test_is_passed_over(one: Subject) -> None:
     assert found(one) == []
+
+
+def test_an_ordinary_host_of_debian_without_gpus_is_warned_of_nothing() -> None:
+    """As it comes from its installer: little may be locked, few files opened, and its name is a loopback address."""
+    made = replace(
+        hosts.SYSTEM,
+        distribution=Distribution("debian", "", "13", "Debian GNU/Linux 13 (trixie)"),
+        limits={"memlock": Limit(8 << 20, 8 << 20), "nofile": Limit(1024, 1 << 20)},
+        shared_memory=Sizes(GIB // 2, GIB // 2),
+        cards=0,
+        modules=(),
+        clock_synced=False,
+        numa_nodes=1,
+    )
+    torch = PythonFacts("/usr/bin/python3", "3.13.5", "2.7.1+cpu", "", "")
+    one = facts(system=made, python=torch, driver="", gpus=(), visible_gpus=0, cpus=2, gpu_trouble="no nvidia-smi")
+    exam = Examination(
+        kernel_log=KernelLog(),
+        firewall=Firewall((), "nft", FAIL2BAN),
+        shell=LoginShell("/bin/bash", 0.1),
+        acs=Acs(),
+        installed=Installed(Frameworks((Package("torch", "2.7.1+cpu"),), torch_seconds=2.0, cuda_available=None)),
+        unknown={"health": "no nvidia-smi"},
+    )
+    name = Names("deb1", LookUp("deb1", ("127.0.1.1",), 0.001))
+    told = found(replace(one, exam=exam, names=name))
+    assert {(problem.code, problem.level) for problem in told} == {
+        ("name_loopback", "info"),
+        ("nofile", "info"),
+        ("clock_unsynced", "info"),
+    }
 
 
 def test_a_tmp_on_the_disk_of_the_runs_is_told_once() -> None:
