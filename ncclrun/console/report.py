@@ -30,7 +30,7 @@ def report(event: Ended, *, width: int | None) -> str:
 
 def lasted(event: Ended) -> str:
     """How long it took, to stand behind the reason: a run ends after that, a look at hosts takes so long."""
-    if not event.seconds:
+    if not round(event.seconds, 2):
         return ""
     return f" after {duration(event.seconds)}" if event.run_id else f" ({duration(event.seconds)})"
 
