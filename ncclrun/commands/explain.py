@@ -178,7 +178,7 @@ def _head_and_tail(stream: BinaryIO, share: int) -> Iterator[bytes]:
 
 def _of_files(targets: Sequence[str], control: Control, stdin: int) -> Generator[Event, None, list[LogScan]]:
     scans: list[LogScan] = []
-    for target in targets:
+    for target in dict.fromkeys(targets):
         path = Path(target)
         if target != "-" and is_folder(path):
             yield from _of_directory(path, control, scans, alone=len(targets) == 1)

@@ -16,11 +16,13 @@ _VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password in it, as of a proxy or a database."""
 _SECRET = rf"(?=[\w-]*?{_WORD})(?!\w*(?:Error|Exception)\b)"
 """Stands before such a name in a text; a KeyError tells none."""
-_IN_QUOTES = r"""\\"(?:(?!\\").)*(?:\\")?|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?"""
+_PIECE = (
+    r"""\\"(?:\\\\(?:\\.|.)|(?!\\").)*(?:\\")?|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?"""
+    r"""|\\.|[^\s"',;}\\]|[,;}](?=[^\s"',;}\\])"""
+)
+"""Of a value: in quotes of any kind, or bare; shells and Python put several together."""
 _SET = re.compile(
-    rf"""(?P<front>\b{_SECRET}[A-Za-z_]\w*\\?["']?\]?\s*[=:]\s*(?!\*\*\*))"""
-    rf"""(?P<value>{_IN_QUOTES}|(?:\\.|[^\s"',;}}\\]|[,;}}](?=[^\s"',;}}]))+)""",
-    re.IGNORECASE,
+    rf"""(?P<front>\b{_SECRET}[A-Za-z_]\w*\\?["']?\]?\s*[=:]\s*(?!\*\*\*))(?P<value>(?:{_PIECE})+)""", re.IGNORECASE
 )
 """A variable with its value; what stands in the value without a blank behind it belongs to it."""
 _YAML = re.compile(
@@ -29,7 +31,7 @@ _YAML = re.compile(
 )
 """A line that is nothing but a name and a value: there a value has blanks and needs no quotes."""
 _OPTION = re.compile(
-    rf"""(?P<front>(?<![\w-])--{_SECRET}[A-Za-z][\w-]*\\?["']?,?\s+)(?P<value>{_IN_QUOTES}|[^\s"'-][^\s"']*)""",
+    rf"""(?P<front>(?<![\w-])--{_SECRET}[A-Za-z][\w-]*\\?["']?,?\s+)(?P<value>(?!-)(?:{_PIECE})+)""",
     re.IGNORECASE,
 )
 """An option of a command line, with its value in the next word, or in the next one of a list."""

@@ -149,7 +149,7 @@ class TestFiles:
     def test_are_read_together(self, tmp_path: Path) -> None:
         (tmp_path / "rank0.err").write_bytes(OOM)
         (tmp_path / "other.log").write_bytes(LOST)
-        found = diagnosis(told(tmp_path / "rank0.err", tmp_path / "other.log"))
+        found = diagnosis(told(tmp_path / "rank0.err", tmp_path / "other.log", tmp_path / "rank0.err"))
         assert found.found is not None
         assert (found.found.id, found.found.ranks, found.files) == ("gpu-oom", "0", 2)
 

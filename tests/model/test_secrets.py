@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ncclrun.model.secrets import data_shown, finding_shown, text_shown, value_shown
 from ncclrun.model.settings import SettingFinding
@@ -116,3 +122,22 @@ def test_in_data_a_secret_is_known_by_its_name_and_by_the_option_before_it() -> 
         "tokens": 5,
         "text": "PASSWORD='***' y",
     }
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "shell": lambda value: f"export A_TOKEN={shlex.quote(value)}; go",
+    "option": lambda value: f"train.py --api-key {shlex.quote(value)} --lr 1",
+    "option=": lambda value: f"train.py --api-key={shlex.quote(value)} --lr 1",
+    "words": lambda value: repr(["train.py", "--api-key", value]),
+    "json": lambda value: json.dumps({"x": 1, "db_password": value}),
+    "json in json": lambda value: json.dumps({"log": json.dumps({"db_password": value})}),
+    "python": lambda value: repr({"secret": value, "x": 1}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    st.text(st.sampled_from("aZ9 .,;:}{\"'\\/!$&#=-@"), max_size=9).map(lambda middle: f"<{middle}>"),
+)
+def test_whatever_a_secret_is_made_of_and_however_it_is_quoted_its_end_is_not_shown(form: str, value: str) -> None:
+    assert ">" not in text_shown(FORMS[form](value))
