@@ -24,13 +24,16 @@ def lines_of(lines: Iterable[str]) -> str:
 
 
 def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]], classes: Iterable[str] = ()) -> str:
-    """Cells are text; columns in which all are empty are left out."""
+    """Cells are text; columns in which all are empty are left out, and one without a head says how a row fares."""
     kept = [list(row) for row in rows]
     shown = [at for at in range(len(heads)) if any(row[at] for row in kept)]
     kinds = list(classes) or [""] * len(kept)
     head = "".join(f'<th scope="col">{text_of(heads[at])}</th>' for at in shown)
+    opening = {at: "<td>" if heads[at] else '<td class="state">' for at in shown}
     body = "".join(
-        (f'<tr class="{kind}">' if kind else "<tr>") + "".join(f"<td>{text_of(row[at])}</td>" for at in shown) + "</tr>"
+        (f'<tr class="{kind}">' if kind else "<tr>")
+        + "".join(f"{opening[at]}{text_of(row[at])}</td>" for at in shown)
+        + "</tr>"
         for row, kind in zip(kept, kinds, strict=True)
     )
     return f'<div class="scroll"><table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

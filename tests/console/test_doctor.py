@@ -117,6 +117,7 @@ def test_the_page_has_all_of_it_and_nothing_of_it_is_markup() -> None:
     assert "another launcher&#x27;s variables" in page
     assert "A start-up file exports it." in page
     assert "2 x H100" in page
+    assert '<td class="state">warning</td>' in page
     assert "<script>alert" not in page
     assert "<section hidden>\n<h2>Who reaches whom</h2>" in page
 
