@@ -9,7 +9,8 @@ from . import commands, processes
 from .sysfs import read
 
 SECONDS = 5.0
-MOST_BYTES = 32 << 10
+MOST_BYTES = 256 << 10
+"""What lets the peers in may stand in what is cut off: more is not judged."""
 UFW = Path("/etc/ufw/ufw.conf")
 # What iptables made by way of nftables, nft lists as well; of the old kind only its own program tells.
 LISTING = (
@@ -41,11 +42,12 @@ def find() -> dict[str, Any]:
         if path is None or name in told or (told and not read(OLD_TABLES)):
             continue
         output = commands.ask([path, *words], SECONDS)
-        if output.code == 0:
-            told[name] = output.out[:MOST_BYTES]
+        if output.code == 0 and len(output.out) <= MOST_BYTES:
+            told[name] = output.out
             continue
-        closed.append(f"{name}: {output.err.strip().splitlines()[0][:200] if output.err.strip() else 'no answer'}")
+        said = output.err.strip().splitlines()[0][:200] if output.err.strip() else "no answer"
+        closed.append(f"{name}: {f'more than {MOST_BYTES >> 10} KiB of rules' if output.code == 0 else said}")
     services, why = _services(), "" if told else "; ".join(closed)
     if why and not services:
-        raise OSError(f"its rules are shown to root alone ({why})")
+        raise OSError(f"its rules can't be read ({why})")
     return {"services": services, "by": " and ".join(told), "rules": "\n".join(told.values()), "closed": why}

@@ -307,7 +307,7 @@ class TestFirewall:
 
     def test_one_whose_rules_are_closed_is_no_absent_one(self, place: Path) -> None:
         program(place / "nft", "echo 'Operation not permitted (you must be root)' >&2; exit 1")
-        with pytest.raises(OSError, match=r"root alone \(nft: Operation not permitted"):
+        with pytest.raises(OSError, match=r"can't be read \(nft: Operation not permitted"):
             firewall.find()
         (place / "ufw.conf").write_text("# on at start\nENABLED=yes\nLOGLEVEL=low\n")
         told = firewall.find()
@@ -326,6 +326,12 @@ class TestFirewall:
         told = firewall.find()
         assert told["by"] == "nft and iptables"
         assert "-P INPUT DROP" in told["rules"]
+
+    def test_rules_that_are_too_many_are_not_judged_by_their_first_part(self, place: Path) -> None:
+        program(place / "nft", "printf '%300000s' '}'")
+        (place / "ufw.conf").write_text("ENABLED=yes\n")
+        told = firewall.find()
+        assert (told["rules"], told["closed"]) == ("", "nft: more than 256 KiB of rules")
 
     def test_iptables_alone(self, place: Path) -> None:
         program(place / "iptables", "echo '-P INPUT ACCEPT'")
