@@ -51,7 +51,8 @@ class Recorded:
     @property
     def end(self) -> str:
         """In a few words."""
-        return ": ".join(filter(None, (self.reason, self.cause)))
+        text = ": ".join(filter(None, (self.reason, self.cause)))
+        return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 @dataclass(slots=True)
