@@ -34,6 +34,10 @@ _NO_INFO = (
 )
 
 
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recorded:
     """How a run ended by its own record; ``reason`` as of Ended, "" where no end is known."""
@@ -51,8 +55,7 @@ class Recorded:
     @property
     def end(self) -> str:
         """In a few words."""
-        text = ": ".join(filter(None, (self.reason, self.cause)))
-        return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+        return _short(": ".join(filter(None, (self.reason, self.cause))))
 
 
 @dataclass(slots=True)
@@ -236,7 +239,7 @@ def _found(one: _Shown, suspect: int | None, own: Mapping[str, str]) -> FoundFau
 
 def _evidence(place: Place) -> Evidence:
     text = text_shown(place.text)
-    text = text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    text = _short(text)
     return Evidence(file=place.log, line=place.line, host=place.host, rank=place.rank, text=text)
 
 
