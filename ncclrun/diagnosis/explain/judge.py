@@ -238,8 +238,7 @@ def _found(one: _Shown, suspect: int | None, own: Mapping[str, str]) -> FoundFau
 
 
 def _evidence(place: Place) -> Evidence:
-    text = text_shown(place.text)
-    text = _short(text)
+    text = _short(text_shown(place.text))
     return Evidence(file=place.log, line=place.line, host=place.host, rank=place.rank, text=text)
 
 

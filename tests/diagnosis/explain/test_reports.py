@@ -277,9 +277,3 @@ def test_words_about_the_network_are_asked_for_where_that_is_what_failed() -> No
     failed = explained("x NCCL WARN Connect to 10.1.0.2<4000> failed : Connection timed out")
     assert failed.verdict == "component"
     assert any("NCCL_DEBUG=INFO" in line for line in failed.more)
-
-
-def test_a_record_that_says_much_is_cut() -> None:
-    told = judge([], Recorded(reason="failed", cause="rank 0 on a: " + "x" * 5000))
-    assert told.recorded.startswith("failed: rank 0 on a: xxx")
-    assert len(told.recorded) < 400
