@@ -40,7 +40,7 @@ def _comm_id(log: LogScan) -> Iterator[tuple[str, LogScan, Hits]]:
 
 
 def _never_ready(log: LogScan) -> Iterator[tuple[str, LogScan, Hits]]:
-    started = log.facts.get("start")
+    started = log.facts.get("start") or log.facts.get("network")  # old versions say no more before they are ready
     if started and not log.progress.went and not log.progress.steps:
         yield "hang-init", log, started
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 from ncclrun.diagnosis.explain.steps import Step
 
@@ -55,11 +56,6 @@ class Signature:
     """The line allows more than one cause: of several the mostly right one is told, or all."""
     early: bool = False
     """Told while the run goes on: waiting does not help. (What circumstances tell is held against the plan.)"""
-    regex: re.Pattern[str] | None = field(init=False, repr=False, compare=False, default=None)
-
-    def __post_init__(self) -> None:
-        if self.pattern:
-            object.__setattr__(self, "regex", re.compile(self.pattern))
 
     @property
     def before(self) -> str:
@@ -69,7 +65,13 @@ class Signature:
 
     def match(self, line: str) -> dict[str, str] | None:
         """The captures of a line that has one of the words; None if it is none of this."""
-        if self.regex is None:
+        if not self.pattern:
             return {}
-        found = self.regex.search(line)
+        found = _compiled(self.pattern).search(line)
         return None if found is None else {name.rstrip("_"): text for name, text in found.groupdict().items() if text}
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """When it is first needed: a launch imports all of them, and looks for few."""
+    return re.compile(pattern)

@@ -24,7 +24,7 @@ BLANK = re.compile(r"\{\w+\}|…|\.\.\.|\b(?:HOST|NAME|FILE|ADDRESS|PORT|INTERFA
 def commands(signature: Signature) -> list[str]:
     """All that is typed of its cure, whatever is known."""
     told = signature.match(signature.sample) or {}
-    named = {name.rstrip("_") for name in signature.regex.groupindex} if signature.regex else set()
+    named = {name.rstrip("_") for name in re.compile(signature.pattern).groupindex}
     known = {**dict.fromkeys(named | {"value"}, "x1"), **told, **HOST}
     steps = [step for step in signature.cure if step.where != in_file("").where]
     forms = [there(form) for step in steps for form in step.forms]

@@ -129,6 +129,24 @@ SIGNATURES = (
         likely=True,
     ),
     Signature(
+        id="if-container",
+        title="NCCL announces an address of docker's own network",
+        weight=Weight.CAUSE,
+        words=("eth0:172.17.",),
+        pattern=rf"{_USING}eth0:(?P<address>172\.17\.\d+\.\d+)",
+        sample="c6ad99331184:77:77 [0] NCCL INFO Bootstrap : Using [0]eth0:172.17.0.2<0>",
+        cause="{address} is what a container gets on docker's default bridge: within one machine that is fine, and no "
+        "other machine reaches it.",
+        cure=(
+            say("Over several machines: docker run --network host on every host (else an overlay or macvlan network)."),
+        ),
+        check=_CHECK,
+        over=_FOLLOWS,
+        circumstance=True,
+        doctor=("container_network",),
+        likely=True,
+    ),
+    Signature(
         id="if-linklocal6",
         title="An interface that has only a link-local IPv6 address is used for data",
         weight=Weight.CAUSE,
