@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import Host, end
+from tests.jobs import warm
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (
@@ -102,14 +103,22 @@ class Running:
         self._out, self._err = directory / "stdout", directory / "stderr"
         self.reader: subprocess.Popen[bytes] | None = None
         """Where it is ``piped``: what reads its stdout."""
-        with self._out.open("wb") as out, self._err.open("wb") as err:
+        self.process: subprocess.Popen[bytes] | warm.Process
+        with self._out.open("wb") as out, self._err.open("wb") as err, Path(os.devnull).open("rb") as nothing:
+            to = out.fileno()
             if piped:
                 self.reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out)
-            to = out if self.reader is None else self.reader.stdin
-            # A session of its own: a Ctrl-C for the tests is none for the command.
-            self.process = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=stdin, stdout=to, stderr=err, start_new_session=True
-            )
+                assert self.reader.stdin is not None
+                to = self.reader.stdin.fileno()
+            words = argv[len(COMMAND) :]
+            # Either way it gets a session of its own: a Ctrl-C for the tests is none for the command.
+            if tuple(argv[: len(COMMAND)]) == COMMAND and stdin == subprocess.DEVNULL and warm.fits(words, env):
+                files = (nothing.fileno(), to, err.fileno())
+                self.process = warm.source().start(words, cwd, env, files)
+            else:
+                self.process = subprocess.Popen(
+                    argv, cwd=cwd, env=env, stdin=stdin, stdout=to, stderr=err, start_new_session=True
+                )
             if self.reader is not None and self.reader.stdin is not None:
                 self.reader.stdin.close()
 
