@@ -6,17 +6,14 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from ncclrun.commands.bundle import write
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import kept_logs, read_logs
-from ncclrun.commands.member import Member
-from ncclrun.commands.reading import BROKEN, Source, files_of, is_folder, is_there
+from ncclrun.commands.reading import BROKEN, Source, feed, files_of, is_folder, is_there
 from ncclrun.diagnosis.explain.judge import Recorded, judge
 from ncclrun.diagnosis.explain.scan import CUT, LogScan, Progress
 from ncclrun.diagnosis.pages import IDS, page
@@ -24,15 +21,12 @@ from ncclrun.model.endevents import Ended
 from ncclrun.model.errors import EXIT_INTERRUPTED, UsageError
 from ncclrun.model.events import Event, Log, Warn
 from ncclrun.model.explainevents import Explained, FindingPage, Verdict
-from ncclrun.model.lines import LineAssembler
 from ncclrun.model.words import listed
 from ncclrun.transport.base import Transport
 
 STDIN = "<stdin>"
 QUIET = 2.0
 """Seconds after which it is told that a pipe or a terminal is waited for."""
-MOST_AT_END = 32 << 20
-"""Bytes of a run's logs that are looked at when it ends: a launch is to end within seconds."""
 EXIT_UNKNOWN = 1
 """Something failed, or may have, and no cause of it is found."""
 SAID: dict[Verdict, str] = {
@@ -89,12 +83,7 @@ def _judged(scans: Sequence[LogScan], run: RunDir | None) -> Explained:
         return judge(scans)
     end = run.end() or {}
     known = {name: end[name] for name in ("reason", "cause", "rank", "hint") if name in end}
-    return judge(scans, Recorded(run_id=run.run_id, cluster=_cluster(run), **known))
-
-
-def _cluster(run: RunDir) -> str:
-    """What named its cluster on the command line."""
-    return str((run.read("run.json") or {}).get("source") or "")
+    return judge(scans, Recorded(run_id=run.run_id, cluster=run.cluster(), **known))
 
 
 def _are_files(targets: Sequence[str]) -> bool:
@@ -147,33 +136,6 @@ def _of_run(logs: Iterable[Event], control: Control) -> Generator[Event, None, l
             scan = scans[name] = LogScan(name, event.node, event.rank, progress[event.node_rank, event.rank])
         scan.feed(event.text)
     return list(scans.values())
-
-
-def of_run_here(run: RunDir, members: Sequence[Member]) -> list[LogScan]:
-    """What lies here of a run's logs, at most MOST_AT_END bytes: of each stream the beginning and the end."""
-    places = [
-        (member, Place(member.node_rank, rank, stream))
-        for member in members
-        for rank in (None, *range(member.first_rank, member.first_rank + member.nproc))
-        for stream in ("out", "err")
-    ]
-    scans = []
-    for member, place in places:
-        file = run.logs / place.filename
-        if file.is_file():
-            scan = LogScan(place.filename, member.node.name, place.rank)
-            with file.open("rb") as stream:
-                _feed(scan, _head_and_tail(stream, MOST_AT_END // (2 * len(places))))
-            scans.append(scan)
-    return scans
-
-
-def _head_and_tail(stream: BinaryIO, share: int) -> Iterator[bytes]:
-    yield stream.read(share)
-    size = stream.seek(0, 2)
-    if size > share:
-        stream.seek(max(share, size - share))
-        yield stream.read(share)
 
 
 def _of_files(targets: Sequence[str], control: Control, stdin: int) -> Generator[Event, None, list[LogScan]]:
@@ -231,7 +193,7 @@ def _of_file(
             if path is not None and no_text is not None and not source.is_text():
                 no_text.append(path)  # a checkpoint beside the logs
                 return
-            _feed(scan, source.pieces())
+            feed(scan, source.pieces())
     except BROKEN as error:
         reason = getattr(error, "strerror", None) or str(error)
         if scan.lines:
@@ -253,30 +215,3 @@ def _of_file(
 def _rank(file: Path) -> int | None:
     named = _RANK.search(file.name)
     return int(named[1]) if named else None
-
-
-def _feed(scan: LogScan, pieces: Iterable[bytes]) -> None:
-    lines = LineAssembler(cut=CUT)
-    try:
-        for piece in pieces:
-            whole = lines.feed(piece)
-            if whole is not None:
-                scan.feed(whole)
-    finally:  # of a file that breaks off, what came before is a log too
-        rest = lines.flush()
-        if rest is not None:
-            scan.feed(rest)
-
-
-def with_finding(run: RunDir, ended: Ended, members: Sequence[Member]) -> Ended:
-    """The end of a run that failed or hung, with the fault that its logs show, if they are here and one is known."""
-    if ended.cause is None and ended.reason not in ("timeout", "stalled"):
-        return ended
-    try:
-        scans = of_run_here(run, members)
-    except OSError:  # the end is told all the same, and `explain` says what can't be read
-        return ended
-    rank = ended.cause.rank if ended.cause else None
-    found = judge(scans, Recorded(reason=ended.reason, rank=rank, cluster=_cluster(run)))
-    known = found.verdict in ("cause", "component") and found.found is not None and found.found.id != "program"
-    return replace(ended, finding=found.found) if known else ended

@@ -162,6 +162,10 @@ class RunDir:
             raise self.damaged("end.json", f"no {wrong[0]}")
         return end
 
+    def cluster(self) -> str:
+        """What named its cluster on the command line, "" where that is not known."""
+        return str((self.read("run.json") or {}).get("source") or "")
+
     def damaged(self, name: str, why: object) -> NcclrunError:
         """What is said of a record that can't be used: what its nodes know is as good."""
         path = self.path / name

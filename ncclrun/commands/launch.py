@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from ncclrun.commands.contact import reopen
 from ncclrun.commands.control import Control, Interrupted
 from ncclrun.commands.everywhere import NotStarted, failure_event
-from ncclrun.commands.explain import with_finding
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.history import RunDir, check_run_id, new_run_id, process_start
 from ncclrun.commands.logfiles import LogWriter
@@ -225,6 +224,8 @@ class Launch:
         if self._control.detach:
             yield self._ended(0, "detached")
             return
+        from ncclrun.commands.endlogs import with_finding
+
         ended = with_finding(run, self._judge(members, follower, failed), members)
         complete = writer.lost == 0 and all(member.over and member.lost is None for member in members)
         try:

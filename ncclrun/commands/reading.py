@@ -13,12 +13,14 @@ import shlex
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from ncclrun.commands.control import Control
+from ncclrun.diagnosis.explain.scan import CUT, LogScan
 from ncclrun.model.errors import UsageError
+from ncclrun.model.lines import LineAssembler
 
 BLOCK = 1 << 20
 MOST_FILES = 5000
@@ -169,3 +171,17 @@ def files_of(folder: Path, control: Control) -> tuple[list[Path], list[OSError],
                 return files, closed, True
             files.append(file)
     return files, closed, False
+
+
+def feed(scan: LogScan, pieces: Iterable[bytes]) -> None:
+    """All of them into the scan, in whole lines."""
+    lines = LineAssembler(cut=CUT)
+    try:
+        for piece in pieces:
+            whole = lines.feed(piece)
+            if whole is not None:
+                scan.feed(whole)
+    finally:  # of a file that breaks off, what came before is a log too
+        rest = lines.flush()
+        if rest is not None:
+            scan.feed(rest)

@@ -9,7 +9,6 @@ from typing import Any
 
 from ncclrun.commands.contact import connect, reopen
 from ncclrun.commands.control import Control, Interrupted
-from ncclrun.commands.explain import with_finding
 from ncclrun.commands.follow import Follower
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.inbox import Inbox, inbox_sink
@@ -219,6 +218,8 @@ class Rejoin:
             victims=outcome.victims,
             directory=str(self._run.path),
         )
+        from ncclrun.commands.endlogs import with_finding
+
         return with_finding(self._run, ended, self._members)
 
     def _remember(self, ended: Ended) -> Iterator[Event]:

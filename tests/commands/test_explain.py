@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from ncclrun.commands import endlogs, reading
 from ncclrun.commands import explain as command
-from ncclrun.commands import reading
 from ncclrun.commands.control import Control
-from ncclrun.commands.explain import explain, with_finding
+from ncclrun.commands.endlogs import with_finding
+from ncclrun.commands.explain import explain
 from ncclrun.commands.history import RunDir
 from ncclrun.commands.member import Member
 from ncclrun.model.endevents import Cause, Ended
@@ -351,8 +352,8 @@ class TestTheEndOfARun:
         self, run: RunDir, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(run, (OUT2, b"y" * 5000 + b"\nRuntimeError: CUDA error: invalid device ordinal\n"))
-        monkeypatch.setattr(command, "MOST_AT_END", 400 * 14)
-        scans = {scan.name: scan for scan in command.of_run_here(run, self.members())}
+        monkeypatch.setattr(endlogs, "MOST", 400 * 14)
+        scans = {scan.name: scan for scan in endlogs.of_run_here(run, self.members())}
         assert "remote-error" in scans["rank2.out"].hits
         assert "bad-ordinal" in scans["rank2.out"].hits
 
