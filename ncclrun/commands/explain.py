@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from ncclrun.commands.bundle import write
@@ -14,6 +15,7 @@ from ncclrun.commands.history import RunDir, find_run
 from ncclrun.commands.logfiles import Place
 from ncclrun.commands.logs import kept_logs, read_logs
 from ncclrun.commands.reading import BROKEN, Source, feed, files_of, is_folder, is_there
+from ncclrun.commands.source import near_misses
 from ncclrun.diagnosis.explain.judge import Recorded, judge
 from ncclrun.diagnosis.explain.scan import CUT, LogScan, Progress
 from ncclrun.diagnosis.pages import IDS, page
@@ -55,6 +57,8 @@ def explain(
     An id of a fault gives its page. Ends with Ended. ``bundle`` is where it is written with the logs, ``mask`` without
     addresses and names. Raises UsageError for what is none of these.
     """
+    if "" in targets:  # which as a path is this directory with all that lies in it
+        raise UsageError("an empty name is given", fix='a variable of the shell may not be set: echo "$NAME"')
     if _is_page(targets):
         yield FindingPage(id=targets[0], text=page(targets[0]))
         yield Ended(run_id="", exit_code=0, reason=f"the page of {targets[0]}", seconds=0.0)
@@ -113,7 +117,17 @@ def _run(targets: Sequence[str]) -> RunDir:
         if not targets:
             raise
         message = f"there is neither a file nor a run nor a fault {shlex.quote(targets[0])}"
-        raise UsageError(message, fix=error.fix) from error
+        raise UsageError(message, fix=_meant(targets[0]) or error.fix) from error
+
+
+def _meant(name: str) -> str:
+    """Which fault or file may be meant by a name that nothing has."""
+    try:
+        files = [item.name for item in Path().iterdir()]
+    except OSError:  # a directory that can't be listed has no names to offer
+        files = []
+    close = get_close_matches(name, [*IDS, *files], cutoff=0.75)
+    return f"did you mean {' or '.join(map(shlex.quote, close))}?" if close else ""
 
 
 def _kept(targets: Sequence[str]) -> RunDir | None:
@@ -146,7 +160,7 @@ def _of_files(targets: Sequence[str], control: Control, stdin: int) -> Generator
             yield from _of_directory(path, control, scans, alone=len(targets) == 1)
             continue
         if target != "-" and not is_there(path):
-            fix = "ncclrun runs   lists this machine's runs"
+            fix = near_misses(path, (".log", ".err", ".out"))
             raise UsageError(f"there is no file {shlex.quote(target)}", fix=fix)
         yield from _of_file(None if target == "-" else path, control, scans, stdin, alone=len(targets) == 1)
     if not any(scan.lines for scan in scans):

@@ -226,7 +226,7 @@ def near(run_id: str, known: Sequence[str]) -> str:
     begun = [one for one in known if run_id and one.startswith(run_id)] or get_close_matches(run_id, known, 3, 0.8)
     if begun:
         return f"did you mean {' or '.join(begun[-3:])}?"
-    return f"the last ones: {', '.join(known[-5:]) or 'none'}"
+    return f"the last runs: {', '.join(known[-5:])}" if known else "no run is known here"
 
 
 def _name(run: RunDir) -> str | None:

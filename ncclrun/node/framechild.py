@@ -11,6 +11,7 @@ import json
 import os
 import re
 import time
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ def mapped() -> list[str]:
     return sorted(path for path in paths if LOADED.match(path.rpartition("/")[2]))
 
 
+def raised(error: BaseException) -> str:
+    """Its words, and the file that raised it: one that PYTHONPATH puts before a library's own is seen by its path."""
+    files = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    where = [file for file in files if not file.startswith("<")]  # those of -c and of the import itself have none
+    return f"{type(error).__name__}: {error}"[:LONGEST] + (f" ({where[-1]})" if where else "")
+
+
 def torch_says() -> None:
     """Starts torch and asks it what a training would."""
     began = time.monotonic()
@@ -57,10 +65,10 @@ def torch_says() -> None:
         torch: Any = importlib.import_module("torch")
     except ImportError as error:
         if getattr(error, "name", None) != "torch":
-            say(torch_error=f"{type(error).__name__}: {error}"[:LONGEST])
+            say(torch_error=raised(error))
         return
     except Exception as error:  # noqa: BLE001  # a library that does not fit may raise anything
-        say(torch_error=f"{type(error).__name__}: {error}"[:LONGEST])
+        say(torch_error=raised(error))
         return
     say(torch_seconds=time.monotonic() - began, loaded=mapped(), built_for=list(torch.cuda.get_arch_list()))
     if torch.version.cuda is None:

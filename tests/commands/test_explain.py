@@ -145,6 +145,24 @@ class TestARun:
         with pytest.raises(UsageError, match="neither a file nor a run nor a fault nonsense"):
             told("nonsense")
 
+    @pytest.mark.parametrize(
+        ("name", "meant"), [("watchdg", "watchdog"), ("nccl-job", "nccl-job.log"), ("nonsense", "")]
+    )
+    def test_that_nobody_knows_may_be_a_fault_or_a_file_by_a_near_name(
+        self, run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, meant: str
+    ) -> None:
+        (tmp_path / "nccl-job.log").touch()
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UsageError) as refused:
+            told(name)
+        assert refused.value.fix.startswith(f"did you mean {meant}?" if meant else "the last runs: r")
+
+    def test_without_a_name_is_no_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "job.log").write_bytes(OOM)
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UsageError, match="an empty name"):
+            told("")
+
 
 class TestFiles:
     def test_are_read_together(self, tmp_path: Path) -> None:

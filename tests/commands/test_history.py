@@ -206,7 +206,7 @@ class TestFindRun:
             self.make(f"r{number}", number)
         with pytest.raises(UsageError, match="no run 'x'") as caught:
             find_run("x")
-        assert caught.value.fix.startswith("the last ones: r2, r3, r4, r5, r6, or add --cluster FILE")
+        assert caught.value.fix.startswith("the last runs: r2, r3, r4, r5, r6, or add --cluster FILE")
 
     @pytest.mark.parametrize(
         ("typed", "meant"),

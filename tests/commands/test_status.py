@@ -201,7 +201,7 @@ class TestFromElsewhere:
         assert find_one(CLUSTER, found, Control(), None).run_id == "going"
         with pytest.raises(UsageError, match="no run 'never'") as refused:
             find_one(CLUSTER, found, Control(), "never")
-        assert refused.value.fix == "the last ones: going, new"
+        assert refused.value.fix == "the last runs: going, new"
 
     def test_the_name_of_a_run_of_several_attempts_means_the_last_one(self) -> None:
         now = time.time()

@@ -437,6 +437,13 @@ class TestSystem:
         }
 
 
+def test_a_torch_that_can_not_be_imported_names_the_file_that_raised(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import half_installed\n")
+    (tmp_path / "half_installed.py").write_text("\nraise RuntimeError('of an earlier setup')\n")
+    told = libraries.find(sys.executable, {**os.environ, "PYTHONPATH": str(tmp_path)})["frameworks"]
+    assert told["torch_error"] == f"RuntimeError: of an earlier setup ({tmp_path}/half_installed.py:2)"
+
+
 @pytest.mark.torch
 def test_a_real_torch_says_what_it_is() -> None:
     pytest.importorskip("torch")

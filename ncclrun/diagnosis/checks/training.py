@@ -57,9 +57,10 @@ TORCH_BROKEN = Kind(
     id="torch_broken",
     title="torch is there and can't be imported",
     symptom="ImportError, `undefined symbol`, or a crash before the first line of the script.",
-    cause="Its libraries do not fit each other: packages of two CUDA versions in one environment, LD_LIBRARY_PATH that "
-    "leads to others, or an install that broke off.",
-    cure="Look at what LD_LIBRARY_PATH of the login names; else make a fresh environment.",
+    cause="Its libraries do not fit each other: packages of two CUDA versions in one environment, LD_LIBRARY_PATH or "
+    "PYTHONPATH that leads to others, or an install that broke off.",
+    cure="Look at what LD_LIBRARY_PATH and PYTHONPATH of the login name: a file outside of the environment that the "
+    "finding shows came by them. Else make a fresh environment.",
 )
 CUDA_UNAVAILABLE = Kind(
     id="cuda_unavailable",
@@ -150,7 +151,7 @@ def newest_cuda(driver: str) -> str:
 def started(subject: Subject) -> Iterator[Problem]:
     """What torch said when it was started there."""
     told, facts = subject.installed.frameworks, subject.facts
-    look = subject.there(f'echo "$LD_LIBRARY_PATH"; {pip(subject)} check')
+    look = subject.there(f"env | grep -E '^(LD_|PYTHON).*PATH='; {pip(subject)} check")
     if told.torch_error and not lacks_nccl(told.torch_error):  # that is libraries.py's
         yield TORCH_BROKEN.found(f"import torch fails: {told.torch_error}", look, "error")
     if told.trouble.startswith(DIED) and facts.python.torch and not told.torch_error:

@@ -217,6 +217,12 @@ FAILURES: list[tuple[str, str, Verdict, str]] = [
         (raylet, ip=10.20.0.2) [2025-02-03 04:05:06,007 E 9751 9751] (raylet) node_manager.cc:3084: 4 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node
         ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.
     """),
+    ("Gloo: other shapes on one rank", "gloo-size", "cause", """
+        terminate called after throwing an instance of 'gloo::EnforceNotMet'
+          what():  [enforce fail at /build/gloo/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4. Received data size doesn't match expected size. Is there a distributed collective mismatch in your code?
+        [rank0]: RuntimeError: [/build/gloo/gloo/transport/tcp/pair.cc:537] Connection closed by peer [10.77.0.2]:24494. This is typically caused by a remote worker hanging or bugs in the application. Check the logs of the remote worker before reporting an error.
+        E1201 05:21:54.248000 155 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6) local_rank: 2 (pid: 157) of binary: /opt/env/bin/python
+    """),
     ("the program's own want of memory", "cpu-memory", "cause", """
         [rank2]: Traceback (most recent call last):
         [rank2]: RuntimeError: [enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12 (Cannot allocate memory)

@@ -92,6 +92,22 @@ SIGNATURES = (
         doctor=("name_foreign", "firewall"),
     ),
     Signature(
+        id="gloo-size",
+        title="Gloo got another amount of data than this rank waits for",
+        weight=Weight.CAUSE,
+        words=("op.preamble.length <= op.nbytes", "data size doesn't match expected size"),
+        sample="terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at "
+        "/build/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4. Received data size doesn't "
+        "match expected size. Is there a distributed collective mismatch in your code?",
+        cause="The program takes another way on some ranks, or their tensors have other shapes or types (a last batch, "
+        "data of different length): one rank is a collective ahead, or sends more than the other takes.",
+        cure=(
+            again("--env TORCH_DISTRIBUTED_DEBUG=DETAIL", "names the ranks and both collectives before they start"),
+            say("What comes before that collective in the script depends on the rank or its data."),
+        ),
+        over=("closed-remote", "process-ended"),
+    ),
+    Signature(
         id="gloo-timeout",
         title="Gloo waited in vain for another rank",
         weight=Weight.COMPONENT,

@@ -159,6 +159,5 @@ SIGNATURES = (
             say("Load on one rank and broadcast, or by parts (mmap, low_cpu_mem_usage)."),
         ),
         over=("process-ended",),
-        doctor=("oom",),
     ),
 )
