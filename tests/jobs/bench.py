@@ -110,11 +110,10 @@ class Running:
                 self.reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out)
                 assert self.reader.stdin is not None
                 to = self.reader.stdin.fileno()
-            words = argv[len(COMMAND) :]
             # Either way it gets a session of its own: a Ctrl-C for the tests is none for the command.
-            if tuple(argv[: len(COMMAND)]) == COMMAND and stdin == subprocess.DEVNULL and warm.fits(words, env):
+            if stdin == subprocess.DEVNULL and warm.fits(argv, env):
                 files = (nothing.fileno(), to, err.fileno())
-                self.process = warm.source().start(words, cwd, env, files)
+                self.process = warm.source().start(argv, cwd, env, files)
             else:
                 self.process = subprocess.Popen(
                     argv, cwd=cwd, env=env, stdin=stdin, stdout=to, stderr=err, start_new_session=True

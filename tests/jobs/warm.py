@@ -1,7 +1,7 @@
 """Starts commands from a Python that has the program imported: the imports are most of what a short command costs.
 
-A command is a fork of it, with what it is given in place of what it inherited; from there on it is the command as a new
-Python would be: a process and a session of its own, with its own words, directory, environment and descriptors.
+A command (``python -c PROGRAM WORDS``) is a fork of it, with what it is given in place of what it inherited; from there
+on it is as a new Python would be: a process and a session of its own, with its own words, directory, environment, files.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = (
-    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.jobs.warm import become; become(); "
-    "from ncclrun.cli.main import main; main()"
-)
+PROGRAM = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.jobs.warm import become; exec(become())"
 LARGEST = 100_000
 """Bytes that one message takes for sure."""
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TMP")
 """Beginnings of the variables that a Python reads once, when it starts."""
 
 
-def fits(words: Sequence[str | bytes], env: Mapping[Any, Any]) -> bool:
+def fits(argv: Sequence[str | bytes], env: Mapping[Any, Any]) -> bool:
     """Whether such a command would be the same as one of a new Python."""
+    if list(argv[:2]) != [sys.executable, "-c"]:
+        return False
     differing = {name for name, _ in _texts(env).items() ^ os.environ.items()}
-    return not any(name.startswith(AT_START) for name in differing) and len(pickle.dumps((words, env))) < LARGEST
+    return not any(name.startswith(AT_START) for name in differing) and len(pickle.dumps((argv, env))) < LARGEST
 
 
 def _texts(env: Mapping[Any, Any]) -> dict[str, str]:
@@ -88,9 +87,9 @@ class _Source:
             )
         self._ended: dict[int, int] = {}
 
-    def start(self, words: Sequence[str | bytes], cwd: Path, env: Mapping[Any, Any], files: Sequence[int]) -> Process:
+    def start(self, argv: Sequence[str | bytes], cwd: Path, env: Mapping[Any, Any], files: Sequence[int]) -> Process:
         """``files``: what is to be its stdin, stdout and stderr."""
-        told = pickle.dumps(([os.fsdecode(word) for word in words], str(cwd), _texts(env)))
+        told = pickle.dumps(([os.fsdecode(word) for word in argv[2:]], str(cwd), _texts(env)))
         socket.send_fds(self._channel, [told], files)
         while isinstance(pid := self._heard(), tuple):
             self._ended[pid[0]] = pid[1]
@@ -122,8 +121,8 @@ def source() -> _Source:
     return _Source()
 
 
-def become() -> None:
-    """Waits for commands; returns in the process that is to be one, and ends with who asks for them."""
+def become() -> str:
+    """Waits for commands; in the process that is to be one it returns the program. Ends with who asks for them."""
     _import_all()
     channel = socket.socket(fileno=os.dup(0))
     heard, hears = os.pipe()
@@ -154,7 +153,7 @@ def become() -> None:
     channel.close()
     os.close(heard)
     os.close(hears)
-    _take_over(files, *pickle.loads(told))  # noqa: S301  # the tests say it
+    return _take_over(files, *pickle.loads(told))  # noqa: S301  # the tests say it
 
 
 def _tell_ends(channel: socket.socket) -> None:
@@ -163,7 +162,7 @@ def _tell_ends(channel: socket.socket) -> None:
             channel.send(pickle.dumps((ended[0], os.waitstatus_to_exitcode(ended[1]))))
 
 
-def _take_over(files: Sequence[int], words: list[str], cwd: str, env: dict[str, str]) -> None:
+def _take_over(files: Sequence[int], words: list[str], cwd: str, env: dict[str, str]) -> str:
     os.setsid()
     for target, number in enumerate(files):
         os.dup2(number, target)
@@ -172,7 +171,9 @@ def _take_over(files: Sequence[int], words: list[str], cwd: str, env: dict[str, 
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
-    sys.argv = ["-c", *words]
+    program, *rest = words
+    sys.argv = ["-c", *rest]
+    return program
 
 
 def _import_all() -> None:
