@@ -56,7 +56,7 @@ class System:
     selinux: str = ""
     """``enforcing``, ``permissive`` or "" (off, or not known)."""
     limits: Mapping[str, Limit] = field(default_factory=dict)
-    """``memlock``, ``nofile``."""
+    """``memlock``, ``nofile``, ``address_space``."""
     shared_memory: Sizes | None = None
     state: Sizes | None = None
     """Where run directories are made."""

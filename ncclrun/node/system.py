@@ -27,7 +27,8 @@ def limits() -> dict[str, dict[str, int | None]]:
     """Soft and hard limit by name, None for unlimited."""
     text = read(PROC / "self" / "limits")
     found = {}
-    for name, words in (("memlock", "Max locked memory"), ("nofile", "Max open files")):
+    wanted = (("memlock", "Max locked memory"), ("nofile", "Max open files"), ("address_space", "Max address space"))
+    for name, words in wanted:
         match = re.search(rf"^{words}\s+(\S+)\s+(\S+)", text, re.M)
         if match:
             soft, hard = (int(word) if word.isdigit() else None for word in match.groups())

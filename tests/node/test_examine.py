@@ -54,7 +54,7 @@ class TestWhole:
         found = TypeAdapter(model.System).validate_python(told)
         assert found.memory.total is not None
         assert found.shared_memory is not None
-        assert set(found.limits) == {"memlock", "nofile"}
+        assert set(found.limits) == {"memlock", "nofile", "address_space"}
 
     def test_what_fails_is_unknown_with_the_reason_and_the_rest_is_told(
         self, env: dict[str, str], tmp_path: Path
@@ -353,11 +353,13 @@ class TestSystem:
             "Limit                     Soft Limit           Hard Limit           Units     \n"
             "Max open files            1024                 1048576              files     \n"
             "Max locked memory         unlimited            unlimited            bytes     \n"
+            "Max address space         3072000000           unlimited            bytes     \n"
         )
         monkeypatch.setattr(system, "PROC", tmp_path)
         assert system.limits() == {
             "memlock": {"soft": None, "hard": None},
             "nofile": {"soft": 1024, "hard": 1048576},
+            "address_space": {"soft": 3072000000, "hard": None},
         }
 
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from ncclrun.diagnosis.checks.kind import Kind
-from ncclrun.diagnosis.checks.subject import Subject
+from ncclrun.diagnosis.checks.subject import START_UP_FILES, Subject
 from ncclrun.model.health import Sizes
 from ncclrun.model.netevents import Problem
 from ncclrun.model.words import lasting
@@ -77,6 +77,15 @@ NOFILE_LOW = Kind(
     "`torch.multiprocessing.set_sharing_strategy('file_system')` for data loaders alone.",
     launch=True,
 )
+ADDRESS_SPACE = Kind(
+    id="address_space",
+    title="a process may have little address space",
+    symptom="CUDA says `out of memory` on an empty GPU or can't be initialized, `can't allocate memory` though much is "
+    "free, `failed to map segment from shared object`, threads that can't be started.",
+    cause="A limit (ulimit -v) that a start-up file or /etc/security sets, mostly meant to bound memory. CUDA reserves "
+    "addresses for all memory of the host and of its GPUs, and uses few of them.",
+    cure="Take the limit out. What bounds memory itself is a cgroup (`MemoryMax=` of systemd, `--memory` of docker).",
+)
 CLOCK = Kind(
     id="clock",
     title="the clock is wrong",
@@ -135,6 +144,7 @@ KINDS = (
     SHARED_MEMORY,
     MEMLOCK_LOW,
     NOFILE_LOW,
+    ADDRESS_SPACE,
     CLOCK,
     CLOCK_FREE,
     OUT_OF_MEMORY,
@@ -196,6 +206,16 @@ def limits(subject: Subject) -> Iterator[Problem]:
         yield MEMLOCK_LOW.found(f"{lock.soft >> 10} kB, and RDMA wants unlimited", fix)
     if files is not None and files.soft is not None and files.soft < FEW_FILES:
         yield NOFILE_LOW.found(_files(files.soft, files.hard), _more_files(subject))
+
+
+def address_space(subject: Subject) -> Iterator[Problem]:
+    """Which nothing limits by default."""
+    limit = subject.system.limits.get("address_space")
+    if limit is not None and limit.soft is not None:
+        fix = subject.there(
+            f"grep -nE 'ulimit.* -[SH]*v|[[:blank:]]as[[:blank:]]' {START_UP_FILES} /etc/security/limits.conf /etc/security/limits.d/*"
+        )
+        yield ADDRESS_SPACE.found(f"{limit.soft / 1e9:.3g} GB (ulimit -v)", fix + "   (and take it out there)")
 
 
 def usual_limits(subject: Subject) -> Iterator[Problem]:

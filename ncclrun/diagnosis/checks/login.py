@@ -92,7 +92,7 @@ def shell(subject: Subject) -> Iterator[Problem]:
     if told.printed:
         first = told.printed.splitlines()[0][:80]
         fix = (
-            subject.there(f"grep -nE 'echo|printf|cat ' {START_UP_FILES}")
+            subject.there(f"grep -nE 'echo|printf|cat |stty|tput|bind|mesg' {START_UP_FILES}")
             + "   (and write  [ -t 1 ] &&  before what prints)"
         )
         yield NOISE.found(f"{told.path} prints {first!r}", fix, "info")

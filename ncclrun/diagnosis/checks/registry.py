@@ -52,6 +52,7 @@ THOROUGH: tuple[Check, ...] = (
     host.temporary,
     host.shared_memory,
     host.usual_limits,
+    host.address_space,
     host.clock_kept,
     host.memory,
     host.processors,

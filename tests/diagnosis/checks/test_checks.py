@@ -144,6 +144,7 @@ CASES: list[tuple[str, str, Subject, str]] = [
     ),
     ("shared_memory", "info", system(shared_memory=Sizes(256 << 20, 256 << 20)), "256 MiB free in /dev/shm"),
     ("nofile", "warning", system(limits={"nofile": Limit(256, 1024)}), "256 open files"),
+    ("address_space", "warning", system(limits={"address_space": Limit(3_072_000_000, None)}), "3.07 GB (ulimit -v)"),
     ("nofile", "info", system(limits={"nofile": Limit(1024, None)}), "at most any number"),
     ("clock", "warning", facts(clock_offset=-3600.0), "3600 s behind"),
     ("clock_unsynced", "info", system(clock_synced=False), "no time service"),

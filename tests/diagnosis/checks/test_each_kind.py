@@ -188,6 +188,7 @@ NEARLY: dict[str, Group] = {
     "shared_memory": (system(shared_memory=Sizes(GIB, GIB)),),
     "memlock": (facts(system=replace(hosts.SYSTEM, limits=LOCKS_LITTLE)),),
     "nofile": (system(limits={"nofile": Limit(4096, 4096)}),),
+    "address_space": (system(limits={"address_space": Limit(None, None)}),),
     "clock": (facts(clock_offset=4.9),),
     "clock_unsynced": (system(clock_synced=False, container="docker"),),
     "oom": (kernel("systemd[1]: systemd-oomd.service: started"),),
