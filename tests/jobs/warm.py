@@ -1,7 +1,7 @@
 """Starts commands from a Python that has the program imported: the imports are most of what a short command costs.
 
 A command (``python -c PROGRAM WORDS``) is a fork of it, with what it is given in place of what it inherited; from there
-on it is as a new Python would be: a process and a session of its own, with its own words, directory, environment, files.
+on it is as a new Python would be: a process and session of its own, with its own words, directory, environment, files.
 """
 
 from __future__ import annotations
