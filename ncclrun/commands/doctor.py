@@ -134,7 +134,7 @@ def judged(records: Records, began: float) -> Iterator[Event]:
     rows = [(one, subject, p) for one, subject, ps in zip(known, subjects, found, strict=True) for p in ps]
     for one, subject, problem in sorted(rows, key=lambda row: ORDER.index(row[2].level)):
         yield _finding(one, subject.facts.hostname, problem)
-    lost = [one.name for one in records.nodes if one.lost is not None]
+    lost = [one.name for one in records.nodes if one.lost is not None or one.facts is None]
     ill = [one.name for one, problems in zip(known, found, strict=True) if any(p.level == "error" for p in problems)]
     code = EXIT_UNREACHABLE if lost else EXIT_ERRORS if ill else 0
     said = [f"no answer from {listed(lost, 8)}"] if lost else []

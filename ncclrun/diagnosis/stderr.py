@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 TRACEBACK = "Traceback (most recent call last):"
+IGNORED = "Exception ignored "
+"""Python's word before an exception that ends nothing: of an object that goes, mostly as the program ends."""
 TAIL_LINES = 20
 
+_RAISES = re.compile(r"(?<!Group )" + re.escape(TRACEBACK) + r"\s*$")
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _TERMINATE = re.compile(r"^terminate called after throwing an instance of '(?P<type>[^']+)'")
@@ -76,6 +79,11 @@ def lines_of(text: str) -> list[str]:
     return [_RANK_PREFIX.sub("", line) for line in shown]
 
 
+def raises(line: str) -> bool:
+    """Whether a traceback begins here, be it behind a progress bar that has not ended its line."""
+    return TRACEBACK in line and _RAISES.search(line) is not None
+
+
 def exceptions_in(text: str) -> tuple[str, ...]:
     """The exception lines of the last traceback and of those that it was chained to, in the order of the text.
 
@@ -83,15 +91,17 @@ def exceptions_in(text: str) -> tuple[str, ...]:
     """
     lines = lines_of(text)
     chain: list[str] = []
-    chained = waiting = False
+    chained = waiting = ignored = False
     for at, line in enumerate(lines):
-        if line.strip() == TRACEBACK:
-            chain, waiting = (chain if chained else []), True
+        if line.startswith(IGNORED):
+            waiting = ignored = True
+        elif raises(line):
+            chain, waiting = (chain if chained or ignored else []), True
         elif line.startswith(_CHAINED):
             chained = True
         elif waiting and line and not line[0].isspace():
-            chain.append(line)
-            waiting = chained = False
+            chain += [] if ignored else [line]
+            waiting = chained = ignored = False
         elif terminate := _TERMINATE.match(line):
             what = _WHAT.match(lines[at + 1]) if at + 1 < len(lines) else None
             chain = [f"{terminate['type']}: {what['text']}" if what else terminate["type"]]

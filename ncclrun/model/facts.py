@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_interface
 
 from ncclrun.model.health import System
 from ncclrun.model.settings import NodeSettings
@@ -16,6 +17,10 @@ class Address:
     prefix: int
     scope: str = "global"
     """``global``, ``link``, ``host`` or ``site``."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: all that reckons with it relies on its being one."""
+        ip_interface(f"{self.address}/{self.prefix}")
 
     @property
     def family(self) -> str:

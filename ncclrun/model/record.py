@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ncclrun.model.facts import NodeFacts
+from ncclrun.model.fieldtypes import Auto, Gpus, Line, Nproc
 from ncclrun.model.health import Examination
 from ncclrun.model.netevents import Problem
 from ncclrun.model.network import Names
@@ -18,9 +19,9 @@ class NodeRecord:
     name: str
     node_rank: int
     host: str
-    python: str
-    nproc: int | Literal["auto"]
-    gpus: tuple[int, ...] | None = None
+    python: Line
+    nproc: Nproc | Auto
+    gpus: Gpus | None = None
     env: tuple[str, ...] = ()
     """Names of the variables that the cluster file gives its workers."""
     facts: NodeFacts | None = None

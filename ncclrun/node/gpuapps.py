@@ -18,9 +18,9 @@ def parse(text: str) -> list[dict[str, Any]]:
     """What nvidia-smi prints for QUERY: ``pid``, ``uuid``, ``memory`` (MiB or None), ``name``; no other lines."""
     rows = [[cell.strip() for cell in line.split(",", 3)] for line in text.splitlines()]  # a name may hold commas
     return [
-        {"pid": int(row[0]), "uuid": row[1], "memory": int(row[2]) if row[2].isdigit() else None, "name": row[3]}
+        {"pid": int(row[0]), "uuid": row[1], "memory": gpus.number(row[2]), "name": row[3]}
         for row in rows
-        if len(row) == 4 and row[0].isdigit()
+        if len(row) == 4 and gpus.DIGITS.match(row[0])
     ]
 
 

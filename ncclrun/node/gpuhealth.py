@@ -31,7 +31,7 @@ SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "s
 
 def _number(gpu: Element, path: str) -> int | None:
     """The number with which that field begins (``16x``, ``3 MiB``); None for "N/A" and for what is not there."""
-    match = re.match(r"\d+", (gpu.findtext(path) or "").strip())
+    match = re.match(r"[0-9]{1,18}(?![0-9])", (gpu.findtext(path) or "").strip())
     return int(match.group()) if match else None
 
 

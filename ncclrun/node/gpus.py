@@ -17,6 +17,8 @@ QUERY = "index,name,uuid,memory.total,driver_version,memory.used"
 PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 PROC_VERSION = Path("/proc/driver/nvidia/version")
 TEXT = 96
+NO_GPUS = "No devices were found"
+DIGITS = re.compile(r"[0-9]{1,18}\Z")
 
 
 class Gpus(NamedTuple):
@@ -30,16 +32,20 @@ class Gpus(NamedTuple):
     trouble: str = ""
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+def number(text: str) -> int | None:
+    """None for whatever else stands there."""
+    return int(text) if DIGITS.match(text) else None
 
 
 def parse_smi(text: str) -> Gpus:
     """What nvidia-smi prints for QUERY; lines of another shape ("No devices were found") are no GPUs."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
-    rows = [row for row in rows if len(row) == len(QUERY.split(",")) and row[0].isdigit()]
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    except csv.Error:  # a cell longer than any of its
+        return Gpus([], "")
+    rows = [row for row in rows if len(row) == len(QUERY.split(",")) and DIGITS.match(row[0])]
     gpus = [
-        {"index": int(r[0]), "name": r[1], "uuid": r[2], "memory": _number(r[3]), "used": _number(r[5])} for r in rows
+        {"index": int(r[0]), "name": r[1], "uuid": r[2], "memory": number(r[3]), "used": number(r[5])} for r in rows
     ]
     return Gpus(gpus, rows[0][4] if rows else "")
 
@@ -107,8 +113,9 @@ def find() -> Gpus:
             output = commands.ask([smi, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"], SMI_SECONDS)
         except OSError:
             output = commands.Output(1, "", "it can't be executed")
-        if output.code == 0:
-            return parse_smi(output.out)
+        told = parse_smi(output.out)
+        if output.code == 0 and (told.gpus or NO_GPUS in output.out or not output.out.strip()):
+            return told
         trouble = failure(output)
         if output.code is None:
             return _from_proc()._replace(trouble=trouble)  # the driver hangs; its library would hang as well
@@ -125,7 +132,7 @@ def visible(gpus: list[dict[str, Any]], setting: str | None) -> int:
     count = 0
     for entry in (part.strip() for part in setting.split(",")):
         by_uuid = entry.startswith("GPU-") and sum(gpu["uuid"].startswith(entry) for gpu in gpus) == 1
-        if not (by_uuid or entry.startswith("MIG-") or (entry.isdigit() and int(entry) < len(gpus))):
+        if not (by_uuid or entry.startswith("MIG-") or (DIGITS.match(entry) and int(entry) < len(gpus))):
             break
         count += 1
     return count

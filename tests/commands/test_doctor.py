@@ -15,7 +15,7 @@ from ncclrun.commands.recordfile import load, save
 from ncclrun.diagnosis.checks.subject import Subject
 from ncclrun.model.doctorevents import DoctorFinding, Examined
 from ncclrun.model.endevents import Ended
-from ncclrun.model.errors import UsageError
+from ncclrun.model.errors import EXIT_UNREACHABLE, UsageError
 from ncclrun.model.events import Event, Refused
 from ncclrun.model.facts import GpuProcess
 from ncclrun.model.netevents import Problem
@@ -168,14 +168,30 @@ class TestSaving:
         with pytest.raises(UsageError, match="of another version of ncclrun"):
             load(path)
 
-    def test_with_a_value_that_can_not_be(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("where", "value"),
+        [
+            (("facts", "cpus"), "many"),
+            (("facts", "interfaces", 0, "addresses", 0, "prefix"), -5),
+            (("facts", "interfaces", 0, "addresses", 0, "address"), ""),
+            (("python",), ""),
+            (("nproc",), -1),
+        ],
+    )
+    def test_with_a_value_that_can_not_be(self, tmp_path: Path, where: tuple[str | int, ...], value: object) -> None:
         path = tmp_path / "facts.json"
-        save(path, records(record(0, sound("gpu1"))), mask=False)
+        save(path, records(record(0, with_facts(interfaces=(card("eth0", "10.1.2.3/24"),)))), mask=False)
         data = json.loads(path.read_text())
-        data["nodes"][0]["facts"]["cpus"] = "many"
+        inner = data["nodes"][0]
+        for step in where[:-1]:
+            inner = inner[step]
+        inner[where[-1]] = value
         path.write_text(json.dumps(data))
-        with pytest.raises(UsageError, match=r"facts.json: node gpu1: nodes\.0\.facts\.cpus can't be read \("):
+        with pytest.raises(UsageError, match=rf"facts.json: node \S+: nodes\.0\.{where[0]}\S* can't be read \("):
             load(path)
+
+    def test_a_node_whose_facts_were_taken_out_is_no_sound_one(self) -> None:
+        assert end(told(replace(record(0, sound("gpu1")), facts=None))).exit_code == EXIT_UNREACHABLE
 
 
 def test_a_node_that_told_no_examination_is_judged_by_its_facts() -> None:

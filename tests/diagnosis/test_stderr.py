@@ -97,3 +97,10 @@ def test_the_last_lines_leave_out_what_torchrun_always_says() -> None:
     )
     assert last_lines(text, 2) == ("line 28", "line 29")
     assert last_lines(banner) == ()
+
+
+def test_what_python_ignored_after_it_hides_no_exception() -> None:
+    ignored = "Exception ignored in: <function A.__del__>\nTraceback (most recent call last):\n  File\nKeyError: 3\n"
+    assert exceptions_in(PLAIN + ignored) == ("ValueError: boom",)
+    assert exceptions_in(ignored + PLAIN) == ("ValueError: boom",)
+    assert exceptions_in(PLAIN.replace("loading\n", "  5%|#   | 5/100 [00:00<00:01]")) == ("ValueError: boom",)

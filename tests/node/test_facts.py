@@ -119,7 +119,7 @@ class TestGpus:
         program(tmp_path / "nvidia-smi", "#!/bin/sh\necho 'No devices were found'\n")
         assert gpus.find().gpus == []
 
-    @pytest.mark.parametrize("smi", ["exec sleep 1000", "exit 9", "kill -9 $$"])
+    @pytest.mark.parametrize("smi", ["exec sleep 1000", "exit 9", "kill -9 $$", "echo '0, x'"])
     def test_a_broken_nvidia_smi_leaves_proc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smi: str) -> None:
         monkeypatch.setattr(gpus, "SMI_SECONDS", 0.3)
         program(tmp_path / "nvidia-smi", f"#!/bin/sh\n{smi}\n")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ncclrun.model import health as model
-from ncclrun.node import gpuhealth, gpus
+from ncclrun.node import gpuapps, gpuhealth, gpus
 
 
 def report(*fields: str, more: str = "") -> str:
@@ -175,3 +175,10 @@ def test_a_host_without_one_has_no_trouble_with_it(smi: Path) -> None:
 def test_rows_of_every_kind_of_gpu(row: str, memory: int | None, used: int | None) -> None:
     (gpu,) = gpus.parse_smi(row + "\n").gpus
     assert (gpu["memory"], gpu["used"]) == (memory, used)
+
+
+@pytest.mark.parametrize("text", ["\u00b2,a,b,1,570,3", "9" * 5000 + ",a,b,1,570,3", "x" * 200_000, "\x00"])
+def test_garbage_in_nvidia_smis_place_is_no_gpu_and_costs_no_other_fact(text: str) -> None:
+    assert gpus.parse_smi(text) == gpus.Gpus([], "")
+    assert gpuapps.parse(text.replace(",1,570", "")) == []
+    assert gpus.visible([{"uuid": "GPU-1"}], text.split(",", maxsplit=1)[0]) == 0

@@ -177,6 +177,8 @@ def _rivals(one: _Shown, best: _Shown) -> bool:
     """Whether it may be the cause in the other's place: of no less weight, or the program's own error."""
     if one.signature.waiting and not best.signature.waiting:
         return False
+    if one.outlived and not best.outlived and best.signature.weight > Weight.CONSEQUENCE:
+        return False
     return one.signature.weight >= best.signature.weight or one.signature.id == "program"
 
 

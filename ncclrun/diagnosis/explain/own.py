@@ -10,7 +10,7 @@ from ncclrun.diagnosis.explain.catalogue import ALL
 from ncclrun.diagnosis.explain.scan import DONE, STEP, LogScan, Place
 from ncclrun.diagnosis.explain.signature import Weight
 from ncclrun.diagnosis.explain.speakers import speaker
-from ncclrun.diagnosis.stderr import TRACEBACK, tells_of_another
+from ncclrun.diagnosis.stderr import IGNORED, TRACEBACK, raises, tells_of_another
 
 SURVIVED = 2
 """Lines of training after a traceback that tell that it ended nothing; one may be another rank's."""
@@ -31,14 +31,18 @@ def own_exceptions(log: LogScan) -> list[Place]:
     lines = log.tail.split("\n")
     waiting: set[tuple[str, int | None]] = set()
     framed: set[tuple[str, int | None]] = set()
+    ignored: set[tuple[str, int | None]] = set()
     found: list[Place] = []
     steps: Counter[tuple[str, int | None]] = Counter()
     for number, line in enumerate(lines, log.lines - len(lines) + 1):
-        if not waiting and not framed and not found and TRACEBACK[:-1] not in line:
+        if not (waiting or framed or found or TRACEBACK[:-1] in line or IGNORED in line):
             continue
         host, rank, rest = speaker(line)
         who = (host, rank)
-        if rest.strip() == TRACEBACK or rest.rstrip().endswith(f"exception: {TRACEBACK}"):
+        if rest.startswith(IGNORED):
+            ignored.add(who)
+            waiting.add(who)
+        elif raises(rest):
             waiting.add(who)
         elif rest.startswith(_FRAME) and TRACEBACK[:-1] in rest:
             framed.add(who)
@@ -47,7 +51,9 @@ def own_exceptions(log: LogScan) -> list[Place]:
             waiting.add(who)
         elif who in waiting and rest and not rest[0].isspace() and not rest.startswith(("|", "+")):
             waiting.discard(who)
-            if not tells_of_another((rest,)) and not _is_known(line):
+            if who in ignored:
+                ignored.discard(who)
+            elif not tells_of_another((rest,)) and not _is_known(line):
                 found.append(Place(log.name, host, rank, number, line.strip(), {"value": rest.strip()}))
                 steps[who] = 0
         elif STEP.search(line):
@@ -61,11 +67,15 @@ def own_exceptions(log: LogScan) -> list[Place]:
 def last_complaint(log: LogScan) -> str:
     """The first line at the log's end, behind all work, that speaks of an error, be it known or not; "" for none."""
     complaint = ""
+    ignored = False
     for line in log.tail.split("\n"):
         if STEP.search(line) or DONE.search(line):
             complaint = ""
+        elif IGNORED in line:
+            ignored = True
         elif not complaint and _COMPLAINT.search(speaker(line)[2].strip()):
-            complaint = line.strip()
+            complaint = "" if ignored else line.strip()
+            ignored = False
     return complaint
 
 

@@ -6,14 +6,19 @@ import re
 from typing import NamedTuple
 
 MOST_PREFIXES = 6
-_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?"
+_DAY = r"(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]|\d\d[-/.]\d\d[-/.]\d{4} |[A-Z][a-z]{2} [ \d]\d )"
+_STAMP = rf"(?:{_DAY}?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d{{10}}\.\d+)"
+"""Also those of `ts`: the time alone, or seconds since 1970."""
+_LEVEL = r"(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)"
 _PREFIXES = tuple(
     re.compile(pattern)
     for pattern in (
         r'\{"log":"',  # docker's files
         _STAMP + r" (?:stdout|stderr) [FP] ",  # Kubernetes' files
-        r"\[?" + _STAMP + r"\]?[:,]? ?",
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [^\s\[:]+(?:\[\d+\])?: ",  # syslog, journald
+        r"\[?" + _STAMP + r"(?:\] ?|[:,]? )",
+        r"\[ *\d+\.\d{6}\] ",  # the kernel
+        rf"\[{_LEVEL}\]:? |\| *{_LEVEL} *\| ",  # loggers
         r"(?P<host>[\w.…-]+) +(?P<rank>\d+|-) \| ",  # ncclrun
         r"(?P<host>[\w.-]+) +\| ",  # docker compose
         r"\[rank(?P<rank>\d+)\]: ?",  # torch
@@ -29,6 +34,7 @@ _PREFIXES = tuple(
 )
 _IN_WORDS = re.compile(r"\[(?:PG [^\]]{0,60})?Rank (?P<rank>\d+)\]")
 """torch's own messages."""
+_DOCKER_END = '\\n","stream":'
 
 
 class Speaker(NamedTuple):
@@ -52,6 +58,8 @@ def speaker(line: str) -> Speaker:
             rank = int(said["rank"])
         at = found.end()
     rest = line[at:]
+    if line.startswith('{"log":"'):
+        rest = rest.partition(_DOCKER_END)[0]
     if rank is None and (named := _IN_WORDS.search(rest)):
         rank = int(named["rank"])
     return Speaker(host, rank, rest)

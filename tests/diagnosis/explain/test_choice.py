@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.diagnosis.explain.logs import explained, found
 
 NCCL = "{host}:9:9 [0] NCCL INFO {text}"
@@ -68,3 +70,39 @@ def test_the_loopback_address_of_two_hosts_is_no_address_that_they_share() -> No
     diagnosis = explained("\n".join([*lines, FAILED]))
     told = [diagnosis.found, *diagnosis.others, *diagnosis.consequences]
     assert [fault.id for fault in told if fault is not None] == ["if-lo", "conn-failed", "conn-timeout"]
+
+
+@pytest.mark.parametrize("before", ["", "[rank1]: ", "03:04:05 ", "[  12.345678] "])
+def test_a_traceback_is_seen_behind_a_progress_bar_that_has_not_ended_its_line(before: str) -> None:
+    bar = "  5%|#    | 5/100 [00:00<00:01, 9.98it/s]"
+    lines = [f"{bar}\r{bar}Traceback (most recent call last):", '  File "a.py", line 1', "ValueError: bad batch"]
+    assert found("\n".join(before + line for line in lines)) == "program"
+
+
+IGNORED = """\
+Exception ignored in: <function Loader.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "a.py", line 9, in __del__
+AttributeError: 'NoneType' object has no attribute 'x'
+"""
+
+
+def test_an_exception_that_python_ignored_is_nobodys_end() -> None:
+    work = "\n".join(f"step {step} loss 0.5" for step in range(9))
+    assert explained(f"{work}\n{IGNORED}").verdict == "healthy"
+    raised = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad batch\n'
+    fault = explained(f"{work}\n{raised}{IGNORED}").found
+    assert fault is not None
+    assert fault.cause.startswith("ValueError: bad batch")
+    pipe = "Exception ignored in: <stdout>\nBrokenPipeError: [Errno 32] Broken pipe\n"
+    assert found(f"{work}\n{pipe}{raised}") == "program"
+
+
+def test_what_the_work_quoted_long_before_makes_a_fault_at_its_end_no_less_sure() -> None:
+    quoted = "answer: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+    work = "\n".join(f"step {step} loss 0.5" for step in range(40))
+    raised = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad batch\n'
+    diagnosis = explained(f"{quoted}\n{work}\n{raised}")
+    assert diagnosis.found is not None
+    assert (diagnosis.found.id, diagnosis.others) == ("program", ())
+    assert diagnosis.confidence.startswith("sure")
