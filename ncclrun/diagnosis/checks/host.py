@@ -212,9 +212,8 @@ def address_space(subject: Subject) -> Iterator[Problem]:
     """Which nothing limits by default."""
     limit = subject.system.limits.get("address_space")
     if limit is not None and limit.soft is not None:
-        fix = subject.there(
-            f"grep -nE 'ulimit.* -[SH]*v|[[:blank:]]as[[:blank:]]' {START_UP_FILES} /etc/security/limits.conf /etc/security/limits.d/*"
-        )
+        files = f"{START_UP_FILES} /etc/security/limits.conf /etc/security/limits.d/*"
+        fix = subject.there(f"grep -nE 'ulimit.* -[SH]*v|^[^#]*[[:blank:]]as[[:blank:]]' {files}")
         yield ADDRESS_SPACE.found(f"{limit.soft / 1e9:.3g} GB (ulimit -v)", fix + "   (and take it out there)")
 
 
