@@ -545,3 +545,17 @@ def test_who_only_waited_is_explained_by_whatever_failed_elsewhere() -> None:
     assert diagnosis.found is not None
     assert (diagnosis.found.id, diagnosis.others) == ("write-failed", ())
     assert [fault.id for fault in diagnosis.consequences] == ["watchdog"]
+
+
+def test_an_address_that_torch_makes_up_is_in_no_command() -> None:
+    """So it prints them where no name is found; the address was 10.20.0.9."""
+    found = explained(
+        "[W1201 05:32:49.541667000 socket.cpp:764] [c10d] The client socket has failed to connect to "
+        "[2430:0:7532:0:7ffc::]:6075 (errno: 113 - No route to host).\n"
+        "[W1201 05:32:52.612189034 socket.cpp:764] [c10d] The client socket has failed to connect to "
+        "145.85.0.0:6078 (errno: 113 - No route to host).\n"
+    ).found
+    assert found is not None
+    assert found.id == "conn-noroute"
+    assert "2430:" not in found.cause + str(found.fix)
+    assert "145.85" not in found.cause + str(found.fix)

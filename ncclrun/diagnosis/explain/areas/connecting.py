@@ -7,7 +7,12 @@ from ncclrun.diagnosis.explain.steps import again, here, say, there
 
 _ADDRESS = r"(?P<address>(?P<ip>\d+\.\d+\.\d+\.\d+|[0-9a-fA-F]*:[0-9a-fA-F:]+)|[^\s<>]+)"
 """A route is asked for by number alone, and NCCL may print a name."""
-_TO = rf"(?:[Cc]onnect to {_ADDRESS}(?:<(?P<port>\d+)>)?|Call to connect|connect returned|returned)"
+_TORCH = "client socket has failed to "
+_TO = (
+    rf"(?:(?<!{_TORCH})[Cc]onnect to {_ADDRESS}(?:<(?P<port>\d+)>)?|{_TORCH}connect to \S+|"
+    "Call to connect|connect returned|returned)"
+)
+"""Torch's address is not taken: where it finds no name for one it prints bytes that are none, as 145.85.0.0:6078."""
 _PROVE = here(
     "ncclrun ping {cluster}", note="who reaches whom by TCP on ports of the kind that NCCL uses, and what to open"
 )
