@@ -28,8 +28,9 @@ SIGNATURES = (
         pattern=rf"{_TO}.{{0,60}}No route to host",
         sample="gpu5:240:240 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to 10.20.0.4<56849> "
         "returned 113(No route to host) errno 115(Operation now in progress)",
-        cause="{address} answers with a rejection: a host firewall that lets ping and SSH through and no other port "
-        "(firewalld's default looks just like this), or the packet leaves by the wrong interface.",
+        cause="What goes to {address} comes back as rejected: a host firewall that lets ping and SSH through and no "
+        "other port (firewalld's default looks just like this), the packet leaves by the wrong interface, or nobody "
+        "has that address.",
         cure=(_ROUTE, _PROVE),
         check=_CHECK,
         network=True,
