@@ -206,7 +206,7 @@ def _row(one: NodeRecord, subject: Subject, problems: Sequence[Problem]) -> Exam
         torch=facts.python.torch,
         cuda=facts.python.cuda,
         nccl=(loaded or [""])[0] or facts.python.nccl,
-        worst=next((level for level in ORDER if level in levels), None),
+        worst="error" if one.lost is not None else next((level for level in ORDER if level in levels), None),
         unknown=subject.exam.unknown if subject.exam is not None else {},
     )
 

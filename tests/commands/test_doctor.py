@@ -190,6 +190,13 @@ class TestSaving:
         with pytest.raises(UsageError, match=rf"facts.json: node \S+: nodes\.0\.{where[0]}\S* can't be read \("):
             load(path)
 
+    def test_a_node_that_fell_silent_after_its_facts_is_not_called_sound(self) -> None:
+        silent = replace(
+            record(0, sound("gpu1")), exam=None, lost=Problem(code="unreachable", message="silent", fix="look")
+        )
+        rows = [event for event in told(silent) if isinstance(event, Examined)]
+        assert [row.worst for row in rows] == ["error"]
+
     def test_a_node_whose_facts_were_taken_out_is_no_sound_one(self) -> None:
         assert end(told(replace(record(0, sound("gpu1")), facts=None))).exit_code == EXIT_UNREACHABLE
 

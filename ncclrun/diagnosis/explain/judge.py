@@ -81,7 +81,8 @@ class _Shown:
         after = log.progress.steps - hits.steps
         self.live = self.live or (log.progress.went == hits.went and after < enough)
         self.parting = self.parting and hits.parting
-        self.outlived = self.outlived and after >= OUTLIVED
+        # Where the streams come in their order the lines after it are the same rank's.
+        self.outlived = self.outlived and after >= (OUTLIVED if enough < SURVIVED else SURVIVED)
 
     @property
     def fatal(self) -> bool:
