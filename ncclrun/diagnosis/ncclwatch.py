@@ -23,6 +23,8 @@ PATIENCE = 5
 LONGEST = 4000
 """Characters around a word that are looked at."""
 _ATTEMPT = re.compile(r"retrying \((\d+)/")
+_OWN = re.compile(r"\s*(?:\S+ )?NCCL (?:INFO|WARN)")
+"""Behind the marks of who speaks; a warning has its place in the source before it."""
 WATCHED = 64 << 20
 """Characters of a node's output that are looked at: NCCL speaks when it starts, and a flood of logs is not to wait."""
 FIX = (
@@ -57,7 +59,7 @@ class NcclWatch:
     def _differing(self, node_rank: int, text: str, planned: Endpoint) -> Problem | None:
         for line in _lines(text, MARK):
             against = _against(line, planned)
-            if against and (node_rank, NETWORK) not in self._told:
+            if against and (node_rank, NETWORK) not in self._told and not _quoted(line):
                 self._told |= {(node_rank, NETWORK), (node_rank, CONNECTING)}
                 return Problem(code=NETWORK, message=against, fix=FIX, level="warning")
         return None
@@ -70,7 +72,7 @@ class NcclWatch:
                 continue
             for line in (line for word in signature.words for line in _lines(text, word)):
                 known = signature.match(line)
-                if known is None or _soon(line):
+                if known is None or _soon(line) or _quoted(line):
                     continue
                 known = {**self._known, **known}
                 self._told.add((node_rank, matter))
@@ -82,6 +84,11 @@ class NcclWatch:
                 )
                 return Problem(code=signature.id, message=message, fix=mended(signature.cure, known), level="warning")
         return None
+
+
+def _quoted(line: str) -> bool:
+    """Whether it has NCCL's words and is not NCCL's own line: a program may print whatever it learned."""
+    return "NCCL " in line and _OWN.match(speaker(line).rest) is None
 
 
 def _soon(line: str) -> bool:

@@ -151,3 +151,16 @@ class TestFaultsThatNoWaitingMends:
     )
     def test_ordinary_lines_are_none(self, words: str) -> None:
         assert said(PLAN, words) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "NCCL INFO Bootstrap: Using docker0:172.17.0.1<0>",
+        "misc/socket.cc:1 NCCL WARN socketPollConnect: Connect to 10.9.9.9<5> returned 113(No route to host)",
+    ],
+)
+def test_what_the_training_itself_quotes_is_no_word_of_nccls(words: str) -> None:
+    line = f"gpu1:1:1 [0] {words}"
+    assert NcclWatch({0: PLAN}).line(0, f"answer 8: {line}") is None
+    assert NcclWatch({0: PLAN}).line(0, f"[rank3]: [2026-01-02 03:04:05] {line}") is not None
