@@ -228,7 +228,7 @@ class TestPing:
         )
 
     def test_a_host_without_power_keeps_nobody_waiting_for_ever(self, bench: Bench) -> None:
-        bench.yaml(ssh={"connect_timeout": 1})
+        bench.yaml(ssh={"connect_timeout": 8})
         bench.cluster.hosts[2].kill()
         done = bench.run("ping", "--json", bench.file)
         assert done.code == 1

@@ -177,9 +177,11 @@ def _take_over(files: Sequence[int], words: list[str], cwd: str, env: dict[str, 
 
 
 def _import_all() -> None:
-    """What any command may need; the node part is for hosts."""
+    """What any command may need: all but the node part, which is only sent."""
     import ncclrun
+    from ncclrun.transport.boot import package
 
     for module in pkgutil.walk_packages(ncclrun.__path__, "ncclrun."):
         if not module.name.startswith(("ncclrun.node", "ncclrun.__main__")):
             importlib.import_module(module.name)
+    package()

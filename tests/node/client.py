@@ -18,6 +18,8 @@ from ncclrun.node import wire
 NODE = Path(wire.__file__).parent
 NONCE = "5eed0123456789ab"
 TOKEN = f"token-of-the-tests-{os.getpid()}"
+MARK, OTHER = f"9{os.getpid():08}", f"8{os.getpid():08}"
+"""Seconds that processes of these tests sleep, by which they are found: others run such tests at the same time."""
 """Another one in each session of tests: what a test leaves is found by it, and killed."""
 SECONDS = 60.0
 

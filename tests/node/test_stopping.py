@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ncclrun.node import processes
-from tests.node.client import SECONDS, TOKEN, Client, Refused
+from tests.node.client import MARK, OTHER, SECONDS, TOKEN, Client, Refused
 
 IGNORE = "trap '' TERM; echo ready; while :; do sleep 1000; done"
 
@@ -108,12 +108,12 @@ def test_a_second_stop_may_shorten_the_grace_and_repeats_no_sigterm(node: Client
 
 
 ESCAPES = {
-    "stopped": ["sh", "-c", "kill -STOP $$; exec sleep 98765"],
-    "own session": ["sh", "-c", "setsid sleep 98765 & exec sleep 98765"],
-    "double fork": ["sh", "-c", "(setsid sleep 98765 &) ; sleep 98765"],
-    "clean environment": ["sh", "-c", "(setsid env -i sleep 98765 &) ; exec env -i sleep 98765"],
-    "deaf orphan": ["sh", "-c", "(trap '' TERM; setsid sh -c 'sleep 98765; sleep 98766' &); exec sleep 98765"],
-    "closed pipes": ["sh", "-c", "setsid sleep 98765 >/dev/null 2>&1 </dev/null & exec sleep 98765"],
+    "stopped": ["sh", "-c", f"kill -STOP $$; exec sleep {MARK}"],
+    "own session": ["sh", "-c", f"setsid sleep {MARK} & exec sleep {MARK}"],
+    "double fork": ["sh", "-c", f"(setsid sleep {MARK} &) ; sleep {MARK}"],
+    "clean environment": ["sh", "-c", f"(setsid env -i sleep {MARK} &) ; exec env -i sleep {MARK}"],
+    "deaf orphan": ["sh", "-c", f"(trap '' TERM; setsid sh -c 'sleep {MARK}; sleep {OTHER}' &); exec sleep {MARK}"],
+    "closed pipes": ["sh", "-c", f"setsid sleep {MARK} >/dev/null 2>&1 </dev/null & exec sleep {MARK}"],
 }
 
 
@@ -121,24 +121,24 @@ ESCAPES = {
 @pytest.mark.parametrize("how", ["term", "kill"])
 def test_nothing_escapes(node: Client, escape: str, how: str) -> None:
     node.launch("r", ESCAPES[escape])
-    until_alive("98765" if escape != "stopped" else "kill -STOP", 1 if escape == "stopped" else 2)
+    until_alive(MARK, 1 if escape == "stopped" else 2)
     stop(node, how, grace=1.0)
     record = node.end()
     assert record["survivors"] == []
-    assert pids_of("98765") == []
+    assert pids_of(MARK) == []
 
 
 def test_what_a_finished_worker_leaves_is_ended(node: Client) -> None:
-    node.launch("r", ["sh", "-c", "(setsid env -i sleep 98761 &); exit 0"])
+    node.launch("r", ["sh", "-c", f"(setsid env -i sleep {MARK} &); exit 0"])
     assert node.end()["reason"] == "finished"
-    assert pids_of("98761") == []
+    assert pids_of(MARK) == []
 
 
 def test_others_live_on(node: Client, env: dict[str, str]) -> None:
     cookies = [f"r2/0/{TOKEN}", "r/0/another-token", f"r/1/{TOKEN}"]
-    others = [subprocess.Popen(["sleep", "98762"], env={"NCCLRUN_COOKIE": cookie}) for cookie in cookies]
+    others = [subprocess.Popen(["sleep", MARK], env={"NCCLRUN_COOKIE": cookie}) for cookie in cookies]
     try:
-        node.launch("r", ["sleep", "98762"])
+        node.launch("r", ["sleep", MARK])
         stop(node, "kill")
         node.end()
         assert [other.poll() for other in others] == [None, None, None]
@@ -149,10 +149,10 @@ def test_others_live_on(node: Client, env: dict[str, str]) -> None:
 
 
 def test_a_sweep_finds_by_cookie_alone_and_kills_when_asked(node: Client) -> None:
-    lost = subprocess.Popen(["sleep", "98763"], env={"NCCLRUN_COOKIE": f"gone/3/{TOKEN}"}, start_new_session=True)
+    lost = subprocess.Popen(["sleep", MARK], env={"NCCLRUN_COOKIE": f"gone/3/{TOKEN}"}, start_new_session=True)
     try:
         (found,) = node.call("sweep", run_id="gone", token=TOKEN, kill=False)["alive"]
-        assert (found["pid"], found["command"]) == (lost.pid, "sleep 98763")
+        assert (found["pid"], found["command"]) == (lost.pid, f"sleep {MARK}")
         assert node.call("sweep", run_id="gone", token="another-token", kill=True)["alive"] == []
         assert lost.poll() is None
         assert node.call("sweep", run_id="gone", token=None, kill=True)["alive"] == []
@@ -164,13 +164,13 @@ def test_a_sweep_finds_by_cookie_alone_and_kills_when_asked(node: Client) -> Non
 
 @pytest.mark.parametrize("escape", ["own session", "double fork", "closed pipes"])
 def test_a_killed_supervisor_is_noticed_and_its_run_swept(node: Client, runs: Path, escape: str) -> None:
-    node.launch("r", ["sh", "-c", "echo words >&2; sleep 98764"], ESCAPES[escape])
-    until_alive("98765", 2)
+    node.launch("r", ["sh", "-c", f"echo words >&2; sleep {OTHER}"], ESCAPES[escape])
+    until_alive(MARK, 2)
     os.kill(supervisor_of(runs).pid, signal.SIGKILL)
     record = node.end()
     assert (record["reason"], record["survivors"]) == ("lost", [])
     assert record["ranks"][0]["tail"] == "words\n"
-    assert pids_of("98765") + pids_of("98764") == []
+    assert pids_of(MARK) + pids_of(OTHER) == []
 
 
 def test_a_restarted_machine_is_told_apart(node: Client, runs: Path) -> None:
