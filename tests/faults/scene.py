@@ -57,6 +57,7 @@ class Scene(Outside):
         self.job: Running | None = None
         self.done: Done | None = None
         """What the command said that saw the end."""
+        self.bench.cold = True  # what is broken is to be a process as a person starts it
         self.hit_at = 0.0
         """When the harm was done, on the monotonic clock."""
         self.linked = True

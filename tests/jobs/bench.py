@@ -99,6 +99,7 @@ class Running:
         stdin: int = subprocess.DEVNULL,
         *,
         piped: bool = False,
+        cold: bool = False,
     ) -> None:
         self._out, self._err = directory / "stdout", directory / "stderr"
         self.reader: subprocess.Popen[bytes] | None = None
@@ -111,7 +112,7 @@ class Running:
                 assert self.reader.stdin is not None
                 to = self.reader.stdin.fileno()
             # Either way it gets a session of its own: a Ctrl-C for the tests is none for the command.
-            if stdin == subprocess.DEVNULL and warm.fits(argv, env):
+            if not cold and stdin == subprocess.DEVNULL and warm.fits(argv, env):
                 files = (nothing.fileno(), to, err.fileno())
                 self.process = warm.source().start(argv, cwd, env, files)
             else:
@@ -175,6 +176,8 @@ class Bench:
         self.work = directory / "work"
         self.state = directory / "state"
         self.env: dict[str, str] = {**os.environ, "XDG_STATE_HOME": str(self.state)}
+        self.cold = False
+        """Whether each command is a new Python, and not a fork of one that has all imported."""
         self.commands: list[Running] = []
         """All that were started, in order."""
         self.work.mkdir()
@@ -205,7 +208,9 @@ class Bench:
         directory = self.directory / f"command{len(self.commands)}"
         directory.mkdir()
         environment = {**self.env, **(env or {})}
-        self.commands.append(Running([*COMMAND, *words], self.work, environment, directory, stdin, piped=piped))
+        self.commands.append(
+            Running([*COMMAND, *words], self.work, environment, directory, stdin, piped=piped, cold=self.cold)
+        )
         return self.commands[-1]
 
     def run(self, *words: Word, env: Mapping[Any, Any] | None = None, timeout: float = 120) -> Done:
